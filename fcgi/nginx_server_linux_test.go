@@ -87,7 +87,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 	for _, path := range []string{"shards", "goroutine"} {
 		t.Run(path, func(t *testing.T) {
 			f := &front{dir: testkit.ShortDir(t)}
-			conf := strings.NewReplacer("DIR", f.dir, "ETC", tool.Etc).Replace(nginxConf)
+			conf := strings.NewReplacer("DIR", f.dir, "ETC", programs.NginxEtc(tool)).Replace(nginxConf)
 			testkit.Must(t, os.WriteFile(filepath.Join(f.dir, "conf"), []byte(conf), 0o600))
 			l := testkit.Value(net.Listen("unix", filepath.Join(f.dir, "app")))(t)
 			accepted := new(atomic.Int32)

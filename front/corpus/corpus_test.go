@@ -43,7 +43,7 @@ func TestCorpusGivesNginxsResponses(t *testing.T) {
 		s := readSite(t, file)
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			s.compare(t, nginx.Etc, func(conf string) *front { return nginxFront(nginx, conf) }, tareFront)
+			s.compare(t, programs.NginxEtc(nginx), func(conf string) *front { return nginxFront(nginx, conf) }, tareFront)
 		})
 	}
 }

@@ -152,7 +152,7 @@ func writeAll(t *testing.T, dir string) {
 // Parse accepts the unmodified configuration of Debian's package.
 func TestDebianConfigurationIsAccepted(t *testing.T) {
 	fsys := fstest.MapFS{}
-	etc := programs.Nginx(t).Etc
+	etc := programs.NginxEtc(programs.Nginx(t))
 	for _, pattern := range []string{"*", "snippets/*", "sites-available/*"} {
 		names := testkit.Value(filepath.Glob(filepath.Join(etc, pattern)))(t)
 		for _, name := range names {
@@ -189,7 +189,7 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 			dir := t.TempDir()
 			b := testkit.Value(os.ReadFile(name))(t)
 			text := strings.ReplaceAll(string(b), "@sock", "unix:"+dir+"/s")
-			writeTypical(t, dir, tool.Etc)
+			writeTypical(t, dir, programs.NginxEtc(tool))
 			conf := filepath.Join(dir, "nginx.conf")
 			testkit.Must(t, os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600))
 			output, err := tried(t, tool, dir, conf)

@@ -82,7 +82,7 @@ func TestPower(t *testing.T) {
 			row := &tables[0].Rows[i]
 			rows[row.Name] = append(rows[row.Name], row)
 			t.Logf("%-7s %.4f (%.4f to %.4f) %-13v slices %.1f %%, starts %.1f %%, others %.2f", row.Name, row.Ratio.Mid, row.Ratio.Lo, row.Ratio.Hi, row.Ratio.Finding(),
-				100*row.SliceSpread, 100*row.StartSpread, row.Others)
+				100*row.Ratio.Slices, 100*row.Ratio.Starts, row.Ratio.Others)
 		}
 	}
 	names, percents := heavier()

@@ -268,9 +268,9 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn)
 		report(e.Name, 0)
 		r := sample.Record{Block: t.block, Condition: c, Contender: e.Name, Start: time.Now()}
 		if w.server != nil {
-			r.Values, r.Iterations, err = p.generate(ctx, row, url, cpus, w.run.Measure)
+			r.Values, err = p.generate(ctx, row, url, cpus, w.run.Measure)
 		} else {
-			r.Values, r.Iterations, err = p.benchmark(ctx, row, c.Procs, w.run.Measure)
+			r.Values, err = p.benchmark(ctx, row, c.Procs, w.run.Measure)
 		}
 		if ctx.Err() != nil {
 			return all, ctx.Err()
@@ -297,7 +297,7 @@ const slack, spare = 20, time.Minute
 
 // benchmark runs one benchmark once, for a time or one iteration.
 func (p *program) benchmark(ctx context.Context, row *Scenario, procs int,
-	length time.Duration) (map[string]float64, int, error) {
+	length time.Duration) (map[string]float64, error) {
 	limit, timed := spare+slack*length, length.String()
 	if row.Once {
 		limit, timed = spare*slack, "1x"
@@ -313,24 +313,24 @@ func (p *program) benchmark(ctx context.Context, row *Scenario, procs int,
 		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
 		"-test.benchtime", timed, "-test.timeout", limit.String())
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	return parseBenchmark(out, name)
 }
 
 // parseBenchmark parses the one result of a benchmark in its process's output. The name in the
 // output may end in GOMAXPROCS.
-func parseBenchmark(output []byte, name string) (values map[string]float64, iterations int, err error) {
+func parseBenchmark(output []byte, name string) (values map[string]float64, err error) {
 	r := benchfmt.NewReader(bytes.NewReader(output), name)
 	for r.Scan() {
 		result, ok := r.Result().(*benchfmt.Result)
 		if !ok {
 			continue // not a result
 		}
-		if full, _, _ := strings.Cut(string(result.Name), "-"); full != name || iterations > 0 {
-			return nil, 0, fmt.Errorf("want one result of %s, got one of %s", name, result.Name)
+		if full, _, _ := strings.Cut(string(result.Name), "-"); full != name || values != nil {
+			return nil, fmt.Errorf("want one result of %s, got one of %s", name, result.Name)
 		}
-		iterations, values = result.Iters, make(map[string]float64)
+		values = make(map[string]float64)
 		for _, v := range result.Values {
 			if v.OrigUnit != "" { // the reader converts some units
 				v.Value, v.Unit = v.OrigValue, v.OrigUnit
@@ -339,12 +339,12 @@ func parseBenchmark(output []byte, name string) (values map[string]float64, iter
 		}
 	}
 	if err := r.Err(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	if iterations == 0 {
-		return nil, 0, fmt.Errorf("no result in its output: %s", contender.Quoted(output))
+	if values == nil {
+		return nil, fmt.Errorf("no result in its output: %s", contender.Quoted(output))
 	}
-	return values, iterations, nil
+	return values, nil
 }
 
 // requestsPerCPU is the unit of a load generator's figure: requests per second of its CPU time,
@@ -353,16 +353,16 @@ const requestsPerCPU = "requests/cpu-s"
 
 // generate generates the load of a row once. Its figures are of all the CPU time of its process.
 func (p *program) generate(ctx context.Context, row *Scenario, url string, cpus []int,
-	length time.Duration) (map[string]float64, int, error) {
+	length time.Duration) (map[string]float64, error) {
 	home, err := os.MkdirTemp("", "tare-home-") // a generator may read and write files of its user
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer os.RemoveAll(home)
 	const siege = ".siege/siege.conf" // without this file siege makes one and reports that
 	if err := errors.Join(os.Mkdir(filepath.Join(home, filepath.Dir(siege)), 0o700),
 		os.WriteFile(filepath.Join(home, siege), nil, 0o600)); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	seconds := int(math.Ceil(length.Seconds())) // 0 is no limit, or an error
 	fill := strings.NewReplacer("{url}", url, "{seconds}", strconv.Itoa(seconds))
@@ -372,21 +372,21 @@ func (p *program) generate(ctx context.Context, row *Scenario, url string, cpus 
 	}
 	out, err := c.Run(ctx, p.path, words...)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if p.Errors != "" && regexp.MustCompile(p.Errors).Match(out) {
-		return nil, 0, fmt.Errorf("requests failed: %s", contender.Quoted(out))
+		return nil, fmt.Errorf("requests failed: %s", contender.Quoted(out))
 	}
 	m := regexp.MustCompile(p.Requests).FindSubmatch(out)
 	if m == nil {
-		return nil, 0, fmt.Errorf("no number of requests in its output: %s", contender.Quoted(out))
+		return nil, fmt.Errorf("no number of requests in its output: %s", contender.Quoted(out))
 	}
 	n, err := strconv.Atoi(string(m[1]))
 	if err != nil || n == 0 {
-		return nil, 0, fmt.Errorf("it made %s requests: %s", m[1], contender.Quoted(out))
+		return nil, fmt.Errorf("it made %s requests: %s", m[1], contender.Quoted(out))
 	}
 	if c.Used == 0 {
-		return nil, 0, errors.New("the kernel reports no CPU time of it")
+		return nil, errors.New("the kernel reports no CPU time of it")
 	}
-	return map[string]float64{requestsPerCPU: float64(n) / c.Used.Seconds()}, n, nil
+	return map[string]float64{requestsPerCPU: float64(n) / c.Used.Seconds()}, nil
 }

@@ -21,7 +21,7 @@ type Recorder struct {
 	Logf func(format string, args ...any) // may be nil
 
 	folder  Folder
-	journal *sample.Journal // nil if records cannot be written
+	journal *os.File // nil if records cannot be written
 }
 
 // Open makes the results folder, the journal and run.json, before anything is built or started. The
@@ -31,7 +31,7 @@ func (r *Recorder) Open(o *Options) error {
 	if err != nil {
 		return err
 	}
-	r.journal, err = sample.NewJournal(filepath.Join(folder.Path, sample.JournalFile))
+	r.journal, err = sample.NewJournal(folder.Path)
 	if err != nil {
 		folder.Discard()
 		return unwritable(err)
@@ -153,7 +153,7 @@ func (r *Recorder) Add(rec sample.Record) {
 	if r.journal == nil {
 		return
 	}
-	if err := r.journal.Add(&rec); err != nil {
+	if err := rec.Add(r.journal); err != nil {
 		r.stopWriting(err)
 		return
 	}

@@ -65,11 +65,9 @@ func (w *runner) carryOut(ctx context.Context, s *series) error {
 // is measured alone, all are, and none is the control.
 func (w *runner) inTurns(measure time.Duration, together bool,
 	names func(sample.Condition) []string) func(context.Context, turn) ([]sample.Record, error) {
-	alone := make(loners)
 	return func(ctx context.Context, t turn) ([]sample.Record, error) {
 		c := t.condition
-		k := trial.Block{Number: t.block, Condition: c, Seed: w.Seed, Measure: measure, Together: together,
-			Alone: make(map[string]string)}
+		k := trial.Block{Number: t.block, Condition: c, Seed: w.Seed, Measure: measure, Together: together}
 		for _, name := range names(c) {
 			if w.contenders[name] == nil || w.hasFailed(c, name) {
 				continue
@@ -78,51 +76,15 @@ func (w *runner) inTurns(measure time.Duration, together bool,
 			if name == w.experiment.Control && !together {
 				k.Control = name
 			}
-			if k.Alone[name] = alone.why(c, name); c.Scenario.Fresh {
-				k.Alone[name] = "each trial begins with new processes"
-			}
 		}
 		k.Turn = w.progress(t, t.block, (w.bench.Warmup+measure+overhead)*time.Duration(len(k.Members)))
-		records, err := w.bench.Block(ctx, k)
-		for i := range records {
-			alone.add(&records[i])
-		}
-		return records, err
+		return w.bench.Block(ctx, k)
 	}
 }
 
 type slot struct {
 	sample.Condition
 	contender string
-}
-
-// loners holds why and in how many consecutive blocks contenders were measured alone.
-type loners map[slot]struct {
-	why    string
-	blocks int
-}
-
-// staysAlone is the number of consecutive blocks alone after which a contender stays alone. One may
-// be a hiccup of the machine.
-const staysAlone = 2
-
-func (l loners) add(r *sample.Record) {
-	at := slot{r.Condition, r.Contender}
-	m := l[at]
-	if m.why = r.StaysAlone(); m.why != "" {
-		m.blocks++
-	} else if r.Alone == "" {
-		m.blocks = 0
-	}
-	l[at] = m
-}
-
-// why returns why a contender stays alone under a condition, or "".
-func (l loners) why(c sample.Condition, name string) string {
-	if m := l[slot{c, name}]; m.blocks >= staysAlone {
-		return m.why
-	}
-	return ""
 }
 
 // shown returns the number of blocks that progress shows. A series that ends by its function enough

@@ -150,7 +150,7 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)
-			isAlone = rec.StaysAlone() != "" // of the last block: one block alone may be a hiccup
+			isAlone = rec.Alone != "" // of the last block: one block alone may be a hiccup
 		},
 		enough: func(done int, _ time.Duration) bool { return done >= blocks && !isAlone },
 	})

@@ -71,30 +71,6 @@ func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 	testkit.Equal(t, (Until{Width: 1}).Most(maxBlocks), maxBlocks, "blocks at most")
 }
 
-// A contender that one block measures alone is measured beside the others again. After two such
-// blocks in a row it stays alone, and the control that is measured for comparison does not.
-func TestOneBlockAloneIsAHiccup(t *testing.T) {
-	for _, test := range []struct {
-		blocks string // a is alone, - is beside the others
-		stays  bool
-	}{{"a", false}, {"a-a", false}, {"-aa", true}, {"aa", true}, {"aa-", false}} {
-		l := make(loners)
-		for _, block := range test.blocks {
-			r := sample.Record{Contender: "way"}
-			if block == 'a' {
-				r.Alone = "it does not sleep"
-			}
-			l.add(&r)
-			l.add(&sample.Record{Contender: "control"})
-			l.add(&sample.Record{Contender: "control", Alone: sample.ForComparison})
-		}
-		if why := l.why(sample.Condition{}, "way"); why != "" != test.stays || test.stays && why != "it does not sleep" {
-			t.Errorf("%s: %q", test.blocks, why)
-		}
-		testkit.Equal(t, l.why(sample.Condition{}, "control"), "", test.blocks, "the control")
-	}
-}
-
 // The caller receives what was measured after the third block and each later one.
 func TestEarlyResultsAreOfTheBlocksSoFar(t *testing.T) {
 	w := measured(6, 0)

@@ -70,6 +70,32 @@ func Differences(a, b Starts) Estimate {
 
 func minus(a, b float64) float64 { return a - b }
 
+func logRatio(a, b float64) float64 { return math.Log(a / b) }
+
+// Corrected returns a without what probes explain. probeA[s][r] and probeB[s][r] are how long a
+// fixed piece of work took while a[s][r] and the value beside it were measured. A value is divided
+// by the ratio of its probes: what slows the work slows the contenders as much. Ratios to the values
+// beside it vary less then, and have the same expected value as long as contenders do not change the
+// probes. Values with a missing probe, NaN or 0, are not corrected.
+//
+// Slopes that were measured, of costs over probes, had a mean of about 1 and a standard deviation of
+// 0.5. Fitting a slope to the pairs of each comparison made no narrower intervals: of 142 in
+// docs/results they had half a width of 3.1 % with either.
+func Corrected(a, probeA, probeB Starts) Starts {
+	corrected := make(Starts, len(a))
+	for s := range a {
+		for r, v := range a[s] {
+			if by := probeB[s][r] / probeA[s][r]; by > 0 && isFinite(by) {
+				v *= by
+			}
+			corrected[s] = append(corrected[s], v)
+		}
+	}
+	return corrected
+}
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 // pairs compares values that were measured side by side. It leaves out starts without values.
 func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 	if len(a) != len(b) {

@@ -76,7 +76,7 @@ func host(slice, start float64) func(random *rand.Rand, starts, rounds int) (a, 
 				values[i], probes[i] = append(values[i], v), append(probes[i], p)
 			}
 		}
-		return Corrected(values[0], values[1], probes[0], probes[1]), values[1]
+		return Corrected(values[0], probes[0], probes[1]), values[1]
 	}
 }
 

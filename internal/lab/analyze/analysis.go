@@ -39,8 +39,7 @@ type Row struct {
 	Failures []string
 
 	WeightUs stat.Interval // CPU time per request of all server processes
-	Ratio    stat.Interval // of the weight to the control's, by slices
-	Early    stat.Interval // as Ratio, with bounds from three blocks on
+	Ratio    Ratio         // of the weight to the control's, by slices
 	Parts    []Part        // of the weight, in the order in which a request passes them
 	Loading  []Part        // the generator while it loads the contender; one or none
 
@@ -55,15 +54,6 @@ type Row struct {
 
 	Warnings []string // problems that limit the row's validity
 	Limits   []string // those of them that explain why it failed, was measured alone, or has no interval
-
-	// Slices is the number of slices in Ratio. The spreads are standard deviations of slices and
-	// of starts.
-	Slices      int
-	SliceSpread float64
-	StartSpread float64
-	Others      float64 // share of a CPU that other programs used; 0 if it does not widen the interval
-
-	shifted bool // the probe differed from the control's, so Ratio is not corrected by it
 
 	blocks []*sample.Record // nil without a record
 }
@@ -144,10 +134,7 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.WeightUs = stat.Median(stat.Known(weights))
 	row.PerSecond = stat.Median(stat.Known(rate))
 	control := recordsLike(run, run.Control(), c, blocks)
-	weight := Weights(blocks, control, Weight)
-	row.Ratio, row.Others, row.shifted = weight.Interval, weight.Others, weight.Shifted
-	row.Early = weight.Early
-	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
+	row.Ratio = Weights(blocks, control, Weight)
 	row.RateRatio = Rates(blocks, control).Interval
 	count := counted(run, e.Name, c)
 	row.Parts, row.Loading = parts(blocks, count, sample.Roles()...), parts(blocks, count, sample.RoleGenerator)
@@ -190,7 +177,7 @@ func (t *Table) Row(kind sample.Kind) *Row {
 // Others returns the share of a CPU that other programs used, if it widens intervals; otherwise 0.
 func (t *Table) Others() (most float64) {
 	for i := range t.Rows {
-		most = max(most, t.Rows[i].Others)
+		most = max(most, t.Rows[i].Ratio.Others)
 	}
 	return most
 }

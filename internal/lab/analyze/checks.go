@@ -179,7 +179,7 @@ func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*s
 
 // disturbed warns that other programs used the CPUs.
 func disturbed(_ *Analysis, t *Table, row *Row) string {
-	if row.Others == 0 {
+	if row.Ratio.Others == 0 {
 		return ""
 	}
 	return fmt.Sprintf("other programs used %.2f of a CPU, so the intervals are wider", t.Others())
@@ -187,7 +187,7 @@ func disturbed(_ *Analysis, t *Table, row *Row) string {
 
 // probeDiffered warns that a ratio is not corrected by the probe.
 func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
-	if !row.shifted || row.Kind == sample.Control {
+	if !row.Ratio.Shifted || row.Kind == sample.Control {
 		return ""
 	}
 	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*probeShift)

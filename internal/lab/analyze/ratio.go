@@ -103,7 +103,7 @@ func compare(of, than []*sample.Record, figure Figure, correct bool) pairing {
 		p = pair(of, than, figure, false)
 	}
 	if p.shifted = correct && p.isShifted(); correct && !p.shifted {
-		p.of = stat.Corrected(p.of, p.than, p.probes[0], p.probes[1])
+		p.of = stat.Corrected(p.of, p.probes[0], p.probes[1])
 	}
 	return p
 }

@@ -38,12 +38,8 @@ func standing(i stat.Interval, l sample.Limit) Standing {
 		return Unmeasured
 	case !l.IsSet():
 		return Unlimited
-	case l.Admits(i.Lo) && l.Admits(i.Hi):
-		return Met
-	case !l.Admits(i.Lo) && !l.Admits(i.Hi):
-		return Missed
 	}
-	return Open
+	return [...]Standing{stat.Undecided: Open, stat.Holds: Met, stat.Violated: Missed}[i.Against(l.Value, l.Least)]
 }
 
 // AimStanding returns how the value compares with the aim.

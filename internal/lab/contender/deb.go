@@ -136,18 +136,12 @@ type debianTool struct {
 	program  string
 	probe    []string // arguments with which it succeeds if it is complete
 	status   int      // its exit status then
-	files    []string // that it needs in nginxEtc
 	env      []string // variables that it needs
 }
 
-const nginxEtc = "etc/nginx" // folder of the files that configurations include, below the root
-
 func debianTools() map[string]debianTool {
 	return map[string]debianTool{
-		Nginx: {
-			packages: []string{"nginx"}, program: "nginx", probe: []string{"-v"},
-			files: []string{"mime.types", "fastcgi_params"},
-		},
+		Nginx:     {packages: []string{"nginx"}, program: "nginx", probe: []string{"-v"}},
 		MiniHTTPD: {packages: []string{"mini-httpd"}, program: "mini_httpd", probe: []string{"-V"}},
 		H2O:       {packages: []string{"h2o"}, program: "h2o", probe: []string{"--version"}},
 		Caddy:     {packages: []string{"caddy"}, program: "caddy", probe: []string{"version"}},
@@ -173,7 +167,7 @@ func debianTools() map[string]debianTool {
 // fromDebian finds a program on the machine, or unpacks its Debian packages.
 func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 	tool := debianTools()[need]
-	p := Program{Bin: "/usr/sbin/" + tool.program, Env: tool.env, Etc: "/" + nginxEtc}
+	p := Program{Bin: "/usr/sbin/" + tool.program, Env: tool.env}
 	if path, err := exec.LookPath(tool.program); err == nil {
 		p.Bin = path
 	}
@@ -182,7 +176,7 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 	}
 	tree, err := t.Package(ctx, need, tool.packages...)
 	if err == nil {
-		p.Etc, p.Env = filepath.Join(tree.Root, nginxEtc), slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
+		p.Env = slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
 		if path := tree.program(tool.program); path != "" {
 			p.Bin = path
 		}
@@ -198,7 +192,6 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 type Program struct {
 	Bin     string
 	Env     []string // variables that it needs
-	Etc     string   // nginx's folder with mime.types and fastcgi_params
 	Version string   // "nginx/1.22.1"; "" if it is not known
 }
 
@@ -212,37 +205,21 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 		if name == Tare {
 			return t.makeTare(ctx)
 		}
-		p, err := t.fromDebian(ctx, name)
-		if err != nil {
-			return Program{}, err
-		}
-		out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
-		if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
-			p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
-		}
-		return p, nil
+		return t.fromDebian(ctx, name)
 	})
 }
 
-func (p Program) works(ctx context.Context, tool *debianTool) error {
-	for _, name := range tool.files {
-		if _, err := os.Stat(filepath.Join(p.Etc, name)); err != nil {
-			return err
-		}
+// works runs the program and sets its version. It returns an error if the program is incomplete.
+func (p *Program) works(ctx context.Context, tool *debianTool) error {
+	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Bin, tool.probe...)
+	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
+		p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
 	}
-	_, err := p.run(ctx, tool.probe...)
-	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == tool.status {
+	e, hasExited := errors.AsType[*exec.ExitError](err)
+	if err == nil || hasExited && e.ExitCode() == tool.status {
 		return nil
 	}
-	return err
-}
-
-func (p Program) run(ctx context.Context, args ...string) ([]byte, error) {
-	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Bin, args...)
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w", p.Bin, strings.Join(args, " "), err)
-	}
-	return out, err
+	return fmt.Errorf("%s %s: %w", p.Bin, strings.Join(tool.probe, " "), err)
 }
 
 func (t Tree) program(name string) string {

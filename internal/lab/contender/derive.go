@@ -52,7 +52,9 @@ type Front struct {
 	Module string   `yaml:"module"`
 
 	Version string `yaml:"version"` // a command whose first line of output is the version, or ""
-	Reload  string `yaml:"reload"`  // a command that makes it read its configuration again; "" is SIGHUP
+	// Reload is a command that makes it read its configuration again; "" is SIGHUP. It may have the
+	// placeholders {conf} and {dir}.
+	Reload string `yaml:"reload"`
 
 	Lacks []string `yaml:"lacks"` // FastCGI or TLS, if it cannot speak it
 }
@@ -88,7 +90,6 @@ type way struct {
 	server      *Spec
 	front       *Front // nil without
 	frontName   string
-	frontDir    string
 	application string
 	fastCGI     bool
 	network     string // "" unless the name has it
@@ -112,9 +113,12 @@ func parseWay(dir, name string) (w way, err error) {
 	for _, file := range fronts {
 		front := filepath.Base(filepath.Dir(file))
 		if cut, ok := strings.CutPrefix(rest, front+"-"); ok {
-			rest, w.frontName, w.frontDir, w.front = cut, front, filepath.Dir(file), new(Front)
+			rest, w.frontName, w.front = cut, front, new(Front)
 			if _, err := yamlfile.Read(file, w.front); err != nil {
 				return w, err
+			}
+			if w.front.Config != "" {
+				w.front.Config = filepath.Join(filepath.Dir(file), w.front.Config)
 			}
 			break
 		}
@@ -214,7 +218,7 @@ func (w *way) addFront(s *Spec) error {
 	if w.fastCGI && slices.Contains(w.front.Lacks, FastCGI) || w.tls && slices.Contains(w.front.Lacks, TLS) {
 		return notFound(filepath.Dir(s.Dir), s.Name, w.front.Title+" lacks "+strings.Join(w.front.Lacks, " and "))
 	}
-	s.Front, s.FrontRun, s.FrontVersion, s.FrontReload = w.frontName, w.front.Run, w.front.Version, w.front.Reload
+	s.Front, s.FrontRun, s.derivedFront = w.frontName, w.front.Run, *w.front
 	if w.front.Module != "" {
 		s.Module = w.front.Module
 	}
@@ -222,9 +226,6 @@ func (w *way) addFront(s *Spec) error {
 		if !slices.Contains(s.Needs, need) {
 			s.Needs = append(slices.Clip(s.Needs), need)
 		}
-	}
-	if w.front.Config != "" {
-		s.FrontConfig = filepath.Join(w.frontDir, w.front.Config)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strings"
 	"text/template"
 
@@ -101,16 +100,7 @@ func NewNginxConf(name, source string) (*template.Template, error) {
 	return t, t.Execute(new(bytes.Buffer), &NginxConf{Protocol: HTTP})
 }
 
-// etcFiles are the files that configurations include, for fronts on machines without nginx.
+// etcFiles are the files that configurations include, in a folder etc. Those of distributions differ.
 //
 //go:embed etc
 var etcFiles embed.FS
-
-// etc returns the folder of the files that the front's configuration includes: nginx's, or one that
-// it makes in the scratch folder.
-func (r *Running) etc() (string, error) {
-	if r.Nginx != nil {
-		return r.Nginx.Etc, nil
-	}
-	return filepath.Join(r.dir, "etc"), os.CopyFS(r.dir, etcFiles)
-}

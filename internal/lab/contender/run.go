@@ -225,12 +225,8 @@ func (r *Running) Place() Place { return r.At(r.Address) }
 // addFront starts the front with its nginx.conf. A front without application or site has its
 // handler in its own process. Its configuration still needs an upstream, which gets an unused port.
 func (r *Running) addFront(set Setting, port int) error {
-	etc, err := r.etc()
-	if err != nil {
-		return err
-	}
 	conf := NginxConf{
-		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: etc,
+		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: filepath.Join(r.stage.dir, "etc"),
 		Port: port, Listen: r.Address, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
@@ -262,7 +258,7 @@ func (r *Running) addFront(set Setting, port int) error {
 }
 
 func (r *Running) confFile() string {
-	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.FrontConfig, "nginx.conf")))
+	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.derivedFront.Config, "nginx.conf")))
 }
 
 func (r *Running) add(p *part) error {

@@ -129,19 +129,11 @@ type Spec struct {
 	Front string `yaml:"front"`
 
 	// FrontRun starts a front that is not nginx. It may have the placeholders {bin}, {tare} and
-	// {conf}, the path of the contender's nginx.conf, which includes files of nginx's package, or
-	// without nginx those of etc.go.
+	// {conf}, the path of the contender's nginx.conf.
 	FrontRun string `yaml:"front_run"`
 
-	// FrontConfig is the path of the front's own configuration; "" is the experiment's nginx.conf.
-	FrontConfig string `yaml:"-"`
-
-	// FrontVersion is a command whose first line of output is the front's version, or "".
-	FrontVersion string `yaml:"-"`
-
-	// FrontReload is a command that makes the front read its configuration again; "" is SIGHUP. It
-	// may have the placeholders {conf} and {dir}.
-	FrontReload string `yaml:"-"`
+	// derivedFront is the front of a derived contender, with the path of its Config.
+	derivedFront Front
 
 	// Config is a file beside this one: the application's configuration, which may have the
 	// placeholders of Run. It is filled and written to {config}.

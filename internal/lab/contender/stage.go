@@ -73,7 +73,8 @@ func NewStage(o StageOptions) (*Stage, error) {
 		sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir),
 	}
 	s.certificate = sync.OnceValues(func() (certFiles, error) { return newCertificate(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // nginx workers of another user read it
+	// nginx workers of another user read it.
+	if err := errors.Join(os.Chmod(dir, 0o755), os.CopyFS(dir, etcFiles)); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	go s.thread()

@@ -57,7 +57,7 @@ func missing(tool, why, remedy string) error { return &missingError{tool, why, r
 type Contender struct {
 	*Spec
 	Bin      string
-	Nginx    *Program           // nil without a front
+	Nginx    *Program           // nil unless it is needed
 	Conf     *template.Template // the front's nginx.conf; nil is the one of the Setting
 	Versions []string           // of its components, such as "go1.26.8", "nginx/1.22.1"
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
@@ -82,11 +82,6 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 			return nil, err
 		}
 	}
-	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
-		if p, err := t.Find(ctx, Nginx); err == nil { // for its files; etc has others
-			c.Nginx = &p
-		}
-	}
 	_, err = t.once(ctx, c.Bin+"\n"+c.Build, func() (Program, error) { return Program{}, t.build(ctx, c) })
 	if err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
 		return nil, err
@@ -104,10 +99,10 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 	if err := c.readVersions(ctx); err != nil {
 		return nil, err
 	}
-	if s.FrontConfig == "" {
+	if s.derivedFront.Config == "" {
 		return c, nil
 	}
-	c.Conf, err = ParseNginxConf(s.FrontConfig)
+	c.Conf, err = ParseNginxConf(s.derivedFront.Config)
 	return c, err
 }
 
@@ -249,14 +244,14 @@ func (c *Contender) readVersions(ctx context.Context) error {
 		return err
 	}
 	c.Versions = append(c.Versions, own...)
-	front, err := c.printedBy(ctx, c.FrontVersion)
+	front, err := c.printedBy(ctx, c.derivedFront.Version)
 	if err != nil {
 		return err
 	}
 	if len(front) > 0 {
 		c.Versions = append(c.Versions, c.Front+": "+front[0])
 	}
-	if c.Nginx != nil && c.Front == Nginx {
+	if c.Nginx != nil {
 		c.Versions = append(c.Versions, c.Nginx.Version)
 	}
 	return nil

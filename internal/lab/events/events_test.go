@@ -110,7 +110,7 @@ func TestRestartsAreCounted(t *testing.T) {
     plan: [{at: 1s, do: restart}]
 `)
 	const sent = 240
-	crash, socket := r.Events.Cases[0].Total(), r.Events.Cases[1].Total()
+	crash, socket := r.Events.Cases[0].Traffic, r.Events.Cases[1].Traffic
 	sum := crash.Sum()
 	if sum.Sent() != sent || sum.Outcomes[sample.Refused] == 0 || sum.Outcomes[sample.Response] == 0 {
 		t.Errorf("crash: %+v", sum)
@@ -141,7 +141,7 @@ cases:
     plan: [{at: 500ms, do: gather}, {at: 2500ms, do: leave}]
 `)
 			c := &r.Events.Cases[0]
-			total := c.Total()
+			total := c.Traffic
 			sum := total.Sum()
 			_, most := c.Peak()
 			last := c.Samples[len(c.Samples)-1]
@@ -206,7 +206,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	})
 	testkit.Must(t, err)
 	for i, loses := range []bool{true, false} {
-		total := r.Events.Cases[i].Total()
+		total := r.Events.Cases[i].Traffic
 		sum := total.Sum()
 		if r.Events.Cases[i].Absent != "" || sum.Sent() != 2000 || sum.Lost() > 0 != loses {
 			t.Errorf("%s: %+v, %s", r.Events.Cases[i].Title, sum, r.Events.Cases[i].Absent)

@@ -54,14 +54,18 @@ func (h *happening) run(ctx context.Context) error {
 	}
 	h.started = time.Now()
 	length := time.Duration(h.plan.Length)
-	var groups []*clients
+	var counting sync.Mutex
+	count := func(r sample.Request) {
+		counting.Lock()
+		defer counting.Unlock()
+		h.result.Traffic.Add(r)
+	}
 	var sending sync.WaitGroup
 	for i := range h.plan.Groups {
 		c := &clients{
 			group: &h.plan.Groups[i], address: h.running[0].Address, started: h.started,
-			timeout: time.Duration(h.plan.Timeout),
+			timeout: time.Duration(h.plan.Timeout), count: count,
 		}
-		groups = append(groups, c)
 		sending.Go(func() { c.run(ctx, length) })
 	}
 	err = h.follow(ctx, length)
@@ -69,9 +73,6 @@ func (h *happening) run(ctx context.Context) error {
 	h.result.Work = before.until(&after, len(h.cpus))
 	h.crowd.leave()
 	sending.Wait()
-	for _, c := range groups {
-		h.result.Groups = append(h.result.Groups, c.traffic)
-	}
 	// A process that is stopped by SIGSTOP does not end.
 	for _, role := range h.running[0].Roles() {
 		_ = h.running[0].Signal(role, syscall.SIGCONT)

@@ -122,6 +122,7 @@ func undisturbed(timeout time.Duration, carryOut func() (sample.Case, error),
 // look holds what processes and processors have used so far.
 type look struct {
 	at           time.Time
+	processes    []proc.Process // of the server
 	server, lab  []proc.Usage
 	busy, stolen time.Duration
 }
@@ -131,12 +132,11 @@ func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 	if err != nil {
 		return look{}, err
 	}
-	l := look{at: time.Now(), lab: make([]proc.Usage, 1)}
-	var errs [4]error
+	l := look{at: time.Now(), processes: all, lab: make([]proc.Usage, 1)}
+	var errs [3]error
 	l.server, errs[0] = proc.Usages(all)
 	l.lab[0], errs[1] = proc.Self("clients")
-	l.busy, _, errs[2] = cpus.Busy()
-	l.stolen, errs[3] = cpus.Stolen()
+	l.busy, l.stolen, errs[2] = cpus.Use()
 	return l, errors.Join(errs[:]...)
 }
 

@@ -302,13 +302,11 @@ func (s *streams) received(took time.Duration, err error) {
 // beginPhase ends the phase of the streams and begins that of a step. It records the memory before
 // streams are opened, and before the first step.
 func (h *happening) beginPhase(step string) error {
-	all, err := processes(h.running)
+	now, err := lookAt(h.running, &h.processors)
 	if err != nil {
 		return err
 	}
-	memory := proc.Resident(all)
-	now, err := lookAt(h.running, &h.processors)
-	s := h.streams
+	memory, s := proc.Resident(now.processes), h.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.result.Phases); n > 0 {
@@ -321,10 +319,10 @@ func (h *happening) beginPhase(step string) error {
 		s.result.Memory[0] = memory
 	}
 	if s.look = now; slices.Contains(phaseSteps(), step) {
-		s.before = all
+		s.before = now.processes
 	}
 	s.result.Phases = append(s.result.Phases, sample.Phase{Step: step, Latency: hist.New()})
-	return err
+	return nil
 }
 
 // stall opens one more stream, to which the server sends as much as possible and whose client reads

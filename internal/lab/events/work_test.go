@@ -31,7 +31,7 @@ func TestDisturbedCasesAreRepeated(t *testing.T) {
 			traffic.Add(sample.Request{
 				Outcome: sample.Response, Late: time.Duration(left[0]) * time.Millisecond,
 			})
-			c.Groups = []sample.Traffic{traffic}
+			c.Traffic = traffic
 			if left = left[1:]; len(left) == 0 {
 				err = test.err
 			}

@@ -135,45 +135,33 @@ func softirqds(cpus []int) (pids []int) {
 	return pids
 }
 
-// Busy returns the time in which the CPUs were not idle since the machine started, as a sum. It
-// includes interrupts and time of other virtual machines (steal). It does not include the threads
-// ksoftirqd, which continue the network's work for any process: a fifth of a CPU while large
-// responses pass through the loopback. known is false if the kernel does not report idle time, as
-// in some sandboxes.
+// Use returns the time in which the CPUs were not idle since the machine started, and the part of it
+// in which the hypervisor ran other virtual machines (steal), as sums. busy includes interrupts. It
+// does not include the threads ksoftirqd, which continue the network's work for any process: a fifth
+// of a CPU while large responses pass through the loopback. It is 0 if the kernel does not report
+// idle time, as in some sandboxes, and so is stolen if the hypervisor does not report it.
 //
-// Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
+// busy is the time since the start without idle time. The kernel counts idle time exactly, but
 // samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
-func (c *CPUs) Busy() (busy time.Duration, known bool, err error) {
+func (c *CPUs) Use() (busy, stolen time.Duration, err error) {
 	up := Clock(unix.CLOCK_BOOTTIME)
 	stat, err := read(procfs.FS.Stat)
 	if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
-	idle := 0.0
+	idle, steal := 0.0, 0.0
 	for _, n := range c.numbers {
-		use, ok := stat.CPU[int64(n)]
-		if !ok {
-			return 0, false, nil
-		}
+		use := stat.CPU[int64(n)]
 		idle += use.Idle + use.Iowait
+		steal += use.Steal
+	}
+	stolen = time.Duration(steal * float64(time.Second))
+	if idle == 0 {
+		return 0, stolen, nil
 	}
 	busy = time.Duration(len(c.numbers))*up - time.Duration(idle*float64(time.Second))
 	for _, pid := range c.softirqds {
 		busy -= cpuTime(pid)
 	}
-	return busy, idle > 0, nil
-}
-
-// Stolen returns the time in which the CPUs had work and the hypervisor ran other virtual machines,
-// since the machine started, as a sum. It is 0 if the hypervisor does not report it.
-func (c *CPUs) Stolen() (time.Duration, error) {
-	stat, err := read(procfs.FS.Stat)
-	if err != nil {
-		return 0, err
-	}
-	seconds := 0.0
-	for _, n := range c.numbers {
-		seconds += stat.CPU[int64(n)].Steal
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	return busy, stolen, nil
 }

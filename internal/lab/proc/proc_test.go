@@ -271,19 +271,19 @@ func TestMachineFigures(t *testing.T) {
 		numbers[i] = i
 	}
 	cpus := proc.NewCPUs(numbers)
-	before, known, err := cpus.Busy()
-	if err != nil || !known {
-		t.Fatal(known, err)
+	before, stolen, err := cpus.Use()
+	if err != nil || before <= stolen {
+		t.Fatal(before, stolen, err)
 	}
 	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // makes the machine busy
 	}
-	after, _, err := cpus.Busy()
+	after, _, err := cpus.Use()
 	if busy := after - before; err != nil || busy < 50*time.Millisecond || busy > time.Hour {
 		t.Errorf("busy for %v, %v", busy, err)
 	}
 	absent := proc.NewCPUs([]int{1 << 20})
-	if _, known, err := absent.Busy(); known || err != nil {
-		t.Errorf("a CPU that does not exist: %t, %v", known, err)
+	if busy, stolen, err := absent.Use(); busy+stolen != 0 || err != nil {
+		t.Errorf("a CPU that does not exist: %v, %v, %v", busy, stolen, err)
 	}
 	if proc.CPUModel() == "" || proc.MemoryTotal() < 1<<20 {
 		t.Error(proc.CPUModel(), proc.MemoryTotal())

@@ -56,7 +56,7 @@ func (a *Report) WriteEarly(w io.Writer) error {
 	t := &a.Tables[0]
 	for i := range t.Rows {
 		if r := &t.Rows[i]; !r.Ratio.Known() {
-			r.Ratio = r.Early
+			r.Ratio.Interval = r.Ratio.Early
 		}
 	}
 	head := screen(document.Heading{Text: fmt.Sprintf("After %s, with %s:", loadreport.Plural(a.Blocks, "block"), t.Text())})

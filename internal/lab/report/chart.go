@@ -53,7 +53,7 @@ func (t *Table) weightChart() *page.Drawing {
 			end := row.WeightUs.Mid
 			if row.Ratio.Known() && row.Kind != sample.Control {
 				end = perRatio(row, row.Ratio.Hi)
-				d.Line("whisker", fmt.Sprintf("%s: %s times %s", row.Title, intervalText(row.Ratio),
+				d.Line("whisker", fmt.Sprintf("%s: %s times %s", row.Title, intervalText(row.Ratio.Interval),
 					t.Row(sample.Control).Title), axis.At(perRatio(row, row.Ratio.Lo)), y, axis.At(end), y)
 			}
 			d.Text("", "", micros(row.WeightUs.Mid), "start", axis.At(end)+10, y+4.5)
@@ -118,11 +118,11 @@ func (a *Report) strip(l *caseLine) *page.Drawing {
 	}
 	d.XTicks(ticks, top, foot)
 	most := 1
-	for i := range l.total.Seconds {
-		most = max(most, l.total.Seconds[i].Sent())
+	for i := range l.Traffic.Seconds {
+		most = max(most, l.Traffic.Seconds[i].Sent())
 	}
-	for at := range l.total.Seconds {
-		drawSecond(d, at, &l.total.Seconds[at], x, page.Axis{Max: float64(most), To: barsHeight}, foot)
+	for at := range l.Traffic.Seconds {
+		drawSecond(d, at, &l.Traffic.Seconds[at], x, page.Axis{Max: float64(most), To: barsHeight}, foot)
 	}
 	a.drawCrowd(d, l, x, top, foot)
 	for i, m := range l.Marks {

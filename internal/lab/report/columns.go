@@ -36,10 +36,10 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 		}
 		return fixed(2, l.WeightUs.Mid)
 	})
-	ratio := document.Interval("ratio", func(l rowLine) stat.Interval { return l.Ratio })
+	ratio := document.Interval("ratio", func(l rowLine) stat.Interval { return l.Ratio.Interval })
 	ratio[0] = ratio[0].For(always, "times", unlessFailed(func(l rowLine) string { return ratioText(l) }))
 	ratio[1] = ratio[1].For(always, confidence()+"\ninterval",
-		unlessControl(func(l rowLine) string { return intervalText(l.Ratio) }))
+		unlessControl(func(l rowLine) string { return intervalText(l.Ratio.Interval) }))
 	finding := document.Text("finding", func(l rowLine) string { return l.Ratio.Finding().String() }).
 		For(detailed, "finding", unlessControl(func(l rowLine) string {
 			if !l.Ratio.Known() {
@@ -65,9 +65,9 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 		document.Count("trials", func(l rowLine) int { return l.Trials }),
 	}
 	all = slices.Concat(all, weight, splitColumns(), ratio, []document.Column[rowLine]{finding,
-		document.Count("slices", func(l rowLine) int { return l.Slices }),
-		document.Figure("slice_spread", func(l rowLine) float64 { return l.SliceSpread }),
-		document.Figure("start_spread", func(l rowLine) float64 { return l.StartSpread })})
+		document.Count("slices", func(l rowLine) int { return l.Ratio.SliceCount }),
+		document.Figure("slice_spread", func(l rowLine) float64 { return l.Ratio.Slices }),
+		document.Figure("start_spread", func(l rowLine) float64 { return l.Ratio.Starts })})
 	for _, role := range sample.Roles() {
 		all = append(all,
 			document.Figure(role+"_user_us", func(l rowLine) float64 { return l.Part(role).UserUs }),

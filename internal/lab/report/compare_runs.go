@@ -91,7 +91,7 @@ func (two *RunComparison) WriteText(w io.Writer) error {
 		t := document.NewTable(1, []string{"", "A", "", "B", "", "result", "A µs", "B µs", "rate A", "rate B"}, nil)
 		for _, rows := range both.Rows {
 			a, b := rows[0], rows[1]
-			t.Add("", a.Title, times(a.Ratio.Mid), intervalText(a.Ratio), times(b.Ratio.Mid), intervalText(b.Ratio),
+			t.Add("", a.Title, times(a.Ratio.Mid), intervalText(a.Ratio.Interval), times(b.Ratio.Mid), intervalText(b.Ratio.Interval),
 				agreement(a, b), fixed(2, a.WeightUs.Mid), fixed(2, b.WeightUs.Mid), times(a.RateRatio.Mid),
 				times(b.RateRatio.Mid))
 		}

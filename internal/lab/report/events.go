@@ -15,15 +15,14 @@ import (
 
 type caseLine struct {
 	*sample.Case
-	total sample.Traffic
-	sum   sample.Second
+	sum sample.Second
 }
 
 func (a *Report) caseLines() (all []caseLine) {
 	for i := range a.Events.Cases {
 		c := &a.Events.Cases[i]
-		if total := c.Total(); len(total.Seconds) > 0 {
-			all = append(all, caseLine{c, total, total.Sum()})
+		if len(c.Traffic.Seconds) > 0 {
+			all = append(all, caseLine{c, c.Traffic.Sum()})
 		}
 	}
 	return all
@@ -66,7 +65,7 @@ func lossSentence(l *caseLine, isFirst bool) string {
 		of = " requests"
 	}
 	text := fmt.Sprintf("%s lost %d of %d%s", l.Title, l.sum.Lost(), l.sum.Sent(), of)
-	if crowd := l.CrowdAt(l.total.FirstLost); crowd > 0 {
+	if crowd := l.CrowdAt(l.Traffic.FirstLost); crowd > 0 {
 		return text + fmt.Sprintf(", from %d slow connections on.", crowd)
 	}
 	return text + fmt.Sprintf(", within %s.", seconds(lossTime(l)))
@@ -139,7 +138,7 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 // p99 returns the time in milliseconds that 99 % of the requests did not exceed, or +Inf if more
 // than 1 % were lost.
 func (l *caseLine) p99() float64 {
-	if d, known := l.total.Quantile(0.99); known {
+	if d, known := l.Traffic.Quantile(0.99); known {
 		return float64(d) / 1e6
 	}
 	return math.Inf(1)
@@ -151,7 +150,7 @@ func sizeColumn(name, head string, of func(first, most sample.Moment) int64) doc
 		For(always, head, func(l caseLine) string { return megabytes(value(l)) })
 }
 
-func lossTime(l *caseLine) time.Duration { return l.total.LastLost - l.total.FirstLost }
+func lossTime(l *caseLine) time.Duration { return l.Traffic.LastLost - l.Traffic.FirstLost }
 
 func (a *Report) addEvents(d *document.Document) {
 	if a.Events == nil {
@@ -194,8 +193,8 @@ func (a *Report) caseTable() *document.Table {
 // strip returns a character for each second.
 func (l *caseLine) strip() string {
 	var b strings.Builder
-	for i := range l.total.Seconds {
-		switch s := &l.total.Seconds[i]; {
+	for i := range l.Traffic.Seconds {
+		switch s := &l.Traffic.Seconds[i]; {
 		case s.Lost() == 0:
 			b.WriteByte('.')
 		case s.Outcomes[sample.Response] > 0:

@@ -35,7 +35,7 @@ func eventsRun() *sample.Run {
 			}
 			t.Add(sample.Request{Due: due, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
 		}
-		e.Cases[i].Groups = []sample.Traffic{t}
+		e.Cases[i].Traffic = t
 		e.Cases[i].Marks = []sample.Mark{{At: time.Second, Text: "SIGTERM"}}
 	}
 	return &sample.Run{

@@ -68,9 +68,9 @@ func resultsFolder(t *testing.T, run *sample.Run) string {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Must(t, errors.Join(run.Write(dir), New(run).WriteFiles(dir)))
-	j := testkit.Value(sample.NewJournal(filepath.Join(dir, sample.JournalFile)))(t)
+	j := testkit.Value(sample.NewJournal(dir))(t)
 	for i := range run.Records {
-		testkit.Must(t, j.Add(&run.Records[i]))
+		testkit.Must(t, run.Records[i].Add(j))
 	}
 	testkit.Must(t, j.Close())
 	return dir

@@ -67,9 +67,9 @@ func (t *Table) VariationNote() string {
 	var ofSlices, ofStarts []float64
 	n := 0
 	for i := range t.Rows {
-		if r := &t.Rows[i]; r.Kind != sample.Control && r.SliceSpread > 0 {
-			ofSlices, ofStarts = append(ofSlices, r.SliceSpread), append(ofStarts, r.StartSpread)
-			n = max(n, r.Slices)
+		if r := &t.Rows[i]; r.Kind != sample.Control && r.Ratio.Slices > 0 {
+			ofSlices, ofStarts = append(ofSlices, r.Ratio.Slices), append(ofStarts, r.Ratio.Starts)
+			n = max(n, r.Ratio.SliceCount)
 		}
 	}
 	if len(ofSlices) == 0 {

@@ -21,13 +21,12 @@ import (
 
 // Documents quote figures of runs whose records are kept in RecordsDir. A quote is
 //
-//	<!-- record: NAME [COLUMN=VALUE ...] FIGURE[/DIVISOR] [DIGITS] -->2.02 (1.98–2.07)<!-- end -->
+//	<!-- record: NAME [COLUMN=VALUE ...] FIGURE [DIGITS] -->2.02 (1.98–2.07)<!-- end -->
 //
 // NAME is a file of RecordsDir without its suffix. The values select one line of the run's table:
 // results.csv or targets.csv. COLUMN= selects an empty cell, and COLUMN=* any other; a _ stands for a
 // space. FIGURE is a column of this line, and DIGITS its decimals: 2 is "2.02", -2 rounds to
-// hundreds, and (2) adds the interval. Without a selection FIGURE is a fact of the run: date, version
-// or command.
+// hundreds, and (2) adds the interval. Without a selection FIGURE is the date of the run.
 
 // RecordsDir holds the records of the runs that documents quote, below the root of the source.
 const RecordsDir = "docs/results"
@@ -42,7 +41,7 @@ type quotes struct {
 	records map[string]*table
 }
 
-// table has the lines of a run's table, by column, and facts of the run, by name.
+// table has the lines of a run's table, by column, and in facts the date of the run.
 type table struct {
 	facts map[string]string
 	lines []map[string]string
@@ -100,11 +99,11 @@ func (q quotes) fill(text string) (filled string, err error) {
 }
 
 func (q quotes) figure(words string) (string, error) {
-	m := regexp.MustCompile(`^(\S+)((?: \w+=\S*)*) (\w+)(?:/(\S+))?(?: (\(?)(-?\d)\)?)?$`).FindStringSubmatch(words)
+	m := regexp.MustCompile(`^(\S+)((?: \w+=\S*)*) (\w+)(?: (\(?)(-?\d)\)?)?$`).FindStringSubmatch(words)
 	if m == nil {
-		return "", errors.New("want NAME [COLUMN=VALUE ...] FIGURE[/DIVISOR] [DIGITS]")
+		return "", errors.New("want NAME [COLUMN=VALUE ...] FIGURE [DIGITS]")
 	}
-	selection, column, divisor, interval, digits := m[2], m[3], cmp.Or(m[4], "1"), m[5] != "", m[6]
+	selection, column, interval, digits := m[2], m[3], m[4] != "", m[5]
 	rec, err := q.record(m[1])
 	if err != nil {
 		return "", err
@@ -121,11 +120,11 @@ func (q quotes) figure(words string) (string, error) {
 	case digits == "":
 		return value, nil
 	case !interval:
-		return rounded(value, divisor, digits)
+		return rounded(value, digits)
 	}
 	text := make([]string, 3)
 	for i, side := range []string{"", "_lo", "_hi"} {
-		if text[i], err = rounded(line[column+side], divisor, digits); err != nil {
+		if text[i], err = rounded(line[column+side], digits); err != nil {
 			return "", fmt.Errorf("no interval: %w", err)
 		}
 	}
@@ -133,18 +132,17 @@ func (q quotes) figure(words string) (string, error) {
 }
 
 // rounded returns a number with these decimals; fewer than 0 round to tens, hundreds and so on.
-func rounded(value, divisor, digits string) (string, error) {
+func rounded(value, digits string) (string, error) {
 	v, err := strconv.ParseFloat(value, 64)
-	by, divisorErr := strconv.ParseFloat(divisor, 64)
 	decimals, digitsErr := strconv.Atoi(digits)
-	if err := cmp.Or(err, divisorErr, digitsErr); err != nil {
+	if err := cmp.Or(err, digitsErr); err != nil {
 		return "", err
 	}
 	if decimals > 0 {
-		return strconv.FormatFloat(v/by, 'f', decimals, 64), nil
+		return strconv.FormatFloat(v, 'f', decimals, 64), nil
 	}
 	unit := math.Pow10(-decimals)
-	return loadreport.Count(math.Round(v/by/unit) * unit), nil
+	return loadreport.Count(math.Round(v/unit) * unit), nil
 }
 
 func (q quotes) record(name string) (*table, error) {
@@ -155,9 +153,7 @@ func (q quotes) record(name string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec := &table{facts: map[string]string{
-		"date": run.Started.Format("2 January 2006"), "version": run.Tool, "command": run.Command(),
-	}}
+	rec := &table{facts: map[string]string{"date": run.Started.Format("2 January 2006")}}
 	var text bytes.Buffer
 	for _, f := range New(run).Files() {
 		if f.Name == csvFile || f.Name == targetsFile {

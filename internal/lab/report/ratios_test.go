@@ -65,10 +65,10 @@ func never(int, int) bool { return false }
 func TestRatiosCompareSlices(t *testing.T) {
 	run := slicesRun(1.1, 0, never)
 	row := rowOf(t, run, "way")
-	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Ratio.Finding() != stat.More || row.Slices != 48 || row.SliceSpread < 0.005 ||
-		row.SliceSpread > 0.03 || row.StartSpread > 0.01 {
-		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Ratio.Finding(), row.Slices, row.SliceSpread,
-			row.StartSpread)
+	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Ratio.Finding() != stat.More || row.Ratio.SliceCount != 48 || row.Ratio.Slices < 0.005 ||
+		row.Ratio.Slices > 0.03 || row.Ratio.Starts > 0.01 {
+		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Ratio.Finding(), row.Ratio.SliceCount, row.Ratio.Slices,
+			row.Ratio.Starts)
 	}
 	testkit.Equal(t, rowOf(t, run, "twin").Ratio.Finding(), stat.Same, "twin")
 	testkit.Contains(t, New(run).Tables[0].VariationNote(), "48 slices")
@@ -78,8 +78,8 @@ func TestRatiosCompareSlices(t *testing.T) {
 // first screen say so in one line.
 func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 	few := rowOf(t, slicesRun(1.1, 0.5, func(start, _ int) bool { return start == 0 }), "way")
-	if math.Abs(few.Ratio.Mid-1.1) > 0.01 || few.Ratio.Finding() != stat.More || few.Slices != 42 {
-		t.Errorf("few disturbed slices: %+v, %v of %d slices", few.Ratio, few.Ratio.Finding(), few.Slices)
+	if math.Abs(few.Ratio.Mid-1.1) > 0.01 || few.Ratio.Finding() != stat.More || few.Ratio.SliceCount != 42 {
+		t.Errorf("few disturbed slices: %+v, %v of %d slices", few.Ratio, few.Ratio.Finding(), few.Ratio.SliceCount)
 	}
 	busy := func(start, _ int) bool { return start < 3 }
 	run := slicesRun(1.1, 0.5, busy)
@@ -94,12 +94,12 @@ func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 		!strings.HasSuffix(New(run).Verdict(), others) {
 		t.Errorf("%v, %s\n%s", err, New(run).Verdict(), b.String())
 	}
-	if much := rowOf(t, slicesRun(3, 0.5, busy), "way"); much.Ratio.Finding() != stat.More || much.Others == 0 {
+	if much := rowOf(t, slicesRun(3, 0.5, busy), "way"); much.Ratio.Finding() != stat.More || much.Ratio.Others == 0 {
 		t.Errorf("large difference, disturbed: %+v, %v", much.Ratio, much.Ratio.Finding())
 	}
 	if hardly := rowOf(t, slicesRun(1.1, 0.1, func(int, int) bool { return true }), "way"); !hardly.Ratio.Known() ||
-		hardly.Slices != 48 {
-		t.Errorf("hardly disturbed: %+v of %d slices", hardly.Ratio, hardly.Slices)
+		hardly.Ratio.SliceCount != 48 {
+		t.Errorf("hardly disturbed: %+v of %d slices", hardly.Ratio, hardly.Ratio.SliceCount)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestBlocksOfBothKindsCount(t *testing.T) {
 			continue
 		}
 		alone := *r
-		alone.Alone, alone.Slices, alone.Costs = sample.ForComparison, nil, costs(60*time.Millisecond)
+		alone.Alone, alone.Slices, alone.Costs = "to be compared", nil, costs(60*time.Millisecond)
 		if r.Contender == "way" {
 			alone.Alone, alone.Costs = "a hiccup", costs(120*time.Millisecond) // twice the control's
 			*r = alone
@@ -122,9 +122,9 @@ func TestBlocksOfBothKindsCount(t *testing.T) {
 	}
 	row := rowOf(t, run, "way")
 	want := math.Exp((7*math.Log(1.5) + math.Log(2)) / 8)
-	if row.Trials != 8 || row.Slices != 7*6+1 || math.Abs(row.Ratio.Mid-want) > 0.01 || len(row.Limits) != 1 ||
+	if row.Trials != 8 || row.Ratio.SliceCount != 7*6+1 || math.Abs(row.Ratio.Mid-want) > 0.01 || len(row.Limits) != 1 ||
 		row.Limits[0] != "measured alone in 1 of 8 blocks: a hiccup" {
-		t.Errorf("%d trials, %d slices, %+v, want %v; %q", row.Trials, row.Slices, row.Ratio, want, row.Limits)
+		t.Errorf("%d trials, %d slices, %+v, want %v; %q", row.Trials, row.Ratio.SliceCount, row.Ratio, want, row.Limits)
 	}
 }
 
@@ -156,9 +156,9 @@ func TestContendersMeasuredAloneAreCompared(t *testing.T) {
 		!strings.Contains(b.String(), "way: measured alone in 8 of 8 blocks: it does not sleep\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	if twin := rowOf(t, run, "twin"); twin.Slices != 48 ||
+	if twin := rowOf(t, run, "twin"); twin.Ratio.SliceCount != 48 ||
 		!strings.Contains(strings.Join(twin.Warnings, " "), "0.9 % of a CPU") {
-		t.Errorf("%d slices, %q", twin.Slices, twin.Warnings)
+		t.Errorf("%d slices, %q", twin.Ratio.SliceCount, twin.Warnings)
 	}
 }
 

@@ -46,15 +46,15 @@ type Case struct {
 	// Absent is why the case was left out or ended early; otherwise it is empty.
 	Absent string `json:"absent,omitempty"`
 
-	Groups  []Traffic `json:"groups"` // in the order of Events.Groups
-	Marks   []Mark    `json:"marks"`
-	Samples []Moment  `json:"samples"` // from the start on
-	Work    Work      `json:"work"`
+	Traffic Traffic  `json:"traffic,omitzero"` // of all groups
+	Marks   []Mark   `json:"marks"`
+	Samples []Moment `json:"samples"` // from the start on
+	Work    Work     `json:"work"`
 
 	Streams *Streams `json:"streams,omitempty"` // nil unless clients keep streams open
 }
 
-// Traffic is the requests of one group.
+// Traffic is the requests of a case.
 type Traffic struct {
 	Seconds []Second `json:"seconds"` // by the second in which requests were due
 	// FirstLost and LastLost are when the first and the last lost request were due. They are
@@ -73,7 +73,7 @@ type Request struct {
 	Outcome Outcome
 }
 
-// Second is the requests of a group that were due in one second.
+// Second is the requests that were due in one second.
 type Second struct {
 	Outcomes map[Outcome]int `json:"outcomes"`
 	Slowest  time.Duration   `json:"slowestNs"` // of complete responses
@@ -102,7 +102,6 @@ func (t *Traffic) Add(r Request) {
 		t.Seconds = append(t.Seconds, Second{Outcomes: make(map[Outcome]int)})
 	}
 	s := &t.Seconds[r.Due/time.Second]
-	first := t.lost() == 0
 	s.Outcomes[r.Outcome]++
 	s.Latest = max(s.Latest, r.Late)
 	if r.Outcome == Response {
@@ -113,7 +112,7 @@ func (t *Traffic) Add(r Request) {
 		t.Latency.Record(r.Took)
 		return
 	}
-	if first || r.Due < t.FirstLost {
+	if sum := t.Sum(); sum.Lost() == 1 || r.Due < t.FirstLost {
 		t.FirstLost = r.Due
 	}
 	t.LastLost = max(t.LastLost, r.Due)
@@ -130,11 +129,6 @@ func (t *Traffic) Quantile(q float64) (d time.Duration, known bool) {
 	return 0, false
 }
 
-func (t *Traffic) lost() int {
-	sum := t.Sum()
-	return sum.Lost()
-}
-
 // Sent returns the number of requests.
 func (s *Second) Sent() (n int) {
 	for _, of := range s.Outcomes {
@@ -146,46 +140,15 @@ func (s *Second) Sent() (n int) {
 // Lost returns the number of requests without a complete response whose status is below 400.
 func (s *Second) Lost() int { return s.Sent() - s.Outcomes[Response] }
 
-func (s *Second) add(other *Second) {
-	for o, n := range other.Outcomes {
-		s.Outcomes[o] += n
-	}
-	s.Slowest = max(s.Slowest, other.Slowest)
-	s.Latest = max(s.Latest, other.Latest)
-}
-
-// Total sums all groups of a case.
-func (c *Case) Total() (all Traffic) {
-	first := true
-	for i := range c.Groups {
-		g := &c.Groups[i]
-		for at := range g.Seconds {
-			if at == len(all.Seconds) {
-				all.Seconds = append(all.Seconds, Second{Outcomes: make(map[Outcome]int)})
-			}
-			all.Seconds[at].add(&g.Seconds[at])
-		}
-		if g.Latency != nil {
-			if all.Latency == nil {
-				all.Latency = hist.New()
-			}
-			all.Latency.Merge(g.Latency)
-		}
-		if g.lost() > 0 {
-			if first || g.FirstLost < all.FirstLost {
-				all.FirstLost = g.FirstLost
-			}
-			all.LastLost, first = max(all.LastLost, g.LastLost), false
-		}
-	}
-	return all
-}
-
 // Sum returns all seconds as one.
 func (t *Traffic) Sum() Second {
 	all := Second{Outcomes: make(map[Outcome]int)}
 	for i := range t.Seconds {
-		all.add(&t.Seconds[i])
+		s := &t.Seconds[i]
+		for o, n := range s.Outcomes {
+			all.Outcomes[o] += n
+		}
+		all.Slowest, all.Latest = max(all.Slowest, s.Slowest), max(all.Latest, s.Latest)
 	}
 	return all
 }
@@ -250,10 +213,7 @@ func (w *Work) Share(of time.Duration) float64 {
 }
 
 // Latest returns how late a request was sent, at most.
-func (c *Case) Latest() time.Duration {
-	total := c.Total()
-	return total.Sum().Latest
-}
+func (c *Case) Latest() time.Duration { return c.Traffic.Sum().Latest }
 
 // Disturbance returns why the losses and times of a case may not be the server's fault, or "". The
 // timeout is that of a request.

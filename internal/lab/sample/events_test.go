@@ -17,11 +17,11 @@ func example() *Case {
 	for n, o := range []Outcome{Response, Response, Refused, Refused, Status, Response} {
 		t.Add(Request{Due: time.Duration(n) * 500 * time.Millisecond, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
 	}
-	return &Case{Groups: []Traffic{t}}
+	return &Case{Traffic: t}
 }
 
 func TestRequestsAreCountedBySecond(t *testing.T) {
-	total := example().Total()
+	total := example().Traffic
 	sum := total.Sum()
 	if sum.Sent() != 6 || sum.Lost() != 3 || sum.Outcomes[Refused] != 2 || sum.Outcomes[Status] != 1 {
 		t.Errorf("%+v", sum)
@@ -62,13 +62,13 @@ func TestDisturbedCasesAreReported(t *testing.T) {
 		{101 * time.Millisecond, 360 * time.Millisecond, "other virtual machines 6 %"},
 	} {
 		late.Late, c.Work.Stolen = test.late, test.stolen
-		c.Groups[0].Add(late)
+		c.Traffic.Add(late)
 		got := c.Disturbance(time.Second)
 		if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}
-	c.Groups[0].Seconds[1].Latest = 0
+	c.Traffic.Seconds[1].Latest = 0
 	testkit.Contains(t, c.Disturbance(time.Second), "up to 0 ms late", "stolen time")
 }
 

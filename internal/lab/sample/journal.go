@@ -20,37 +20,22 @@ func (r *Run) Write(dir string) error {
 	})
 }
 
-// Journal writes records to a file, each as a line of JSON.
-type Journal struct{ file *os.File }
-
-// NewJournal creates the file.
-func NewJournal(name string) (*Journal, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	return &Journal{f}, nil
+// NewJournal creates the journal of a run in a results folder.
+func NewJournal(dir string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(dir, JournalFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
-// Add writes a record. After an error it truncates an incomplete line, so that the earlier records
-// remain readable.
-func (j *Journal) Add(r *Record) error {
-	line, err := json.Marshal(r)
+// Add writes the record to a journal, as a line of JSON. After an error it removes an incomplete line.
+func (r *Record) Add(journal *os.File) error {
+	end, err := journal.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	end, err := j.file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
-		return errors.Join(err, j.file.Truncate(end))
+	if err := json.NewEncoder(journal).Encode(r); err != nil {
+		return errors.Join(err, journal.Truncate(end))
 	}
 	return nil
 }
-
-// Close closes the file.
-func (j *Journal) Close() error { return j.file.Close() }
 
 // WriteFile writes a file completely or not at all.
 func WriteFile(name string, write func(io.Writer) error) error {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -105,9 +104,8 @@ func (m Metric) Of(r *Record) float64 {
 
 // Idle is the memory of a contender with idle connections, each of which carried one request.
 type Idle struct {
-	Before int64         `json:"bytesBefore"` // resident bytes before the connections were opened
-	With   int64         `json:"bytesWith"`   // with them
-	After  time.Duration `json:"afterNs"`     // how long they had been idle
+	Before int64 `json:"bytesBefore"` // resident bytes before the connections were opened
+	With   int64 `json:"bytesWith"`   // with them
 }
 
 // callsPerRequest returns the application's system calls per request, or those that read or write.
@@ -157,9 +155,6 @@ func ParseLimit(text string) (l Limit, err error) {
 
 // IsSet reports whether there is a limit.
 func (l Limit) IsSet() bool { return l.Value > 0 }
-
-// Admits reports whether a figure is within the limit.
-func (l Limit) Admits(v float64) bool { return l.Least && v >= l.Value || !l.Least && v <= l.Value }
 
 // String returns the limit in the form of ParseLimit, or "" without a limit.
 func (l Limit) String() string {

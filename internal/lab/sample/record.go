@@ -38,8 +38,7 @@ type Record struct {
 	Alone string `json:"alone,omitempty"`
 
 	// Values are the figures of a Go benchmark, by unit; nil of servers under load.
-	Values     map[string]float64 `json:"values,omitempty"`
-	Iterations int                `json:"iterations,omitempty"` // of the benchmark
+	Values map[string]float64 `json:"values,omitempty"`
 
 	// Failure describes what failed. Then the record has no results.
 	Failure string `json:"failure,omitempty"`
@@ -47,8 +46,7 @@ type Record struct {
 
 // Slice is one turn of a contender in a block.
 type Slice struct {
-	Round    int                      `json:"round"`    // from 1; each has one slice of every contender
-	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
+	Round    int                      `json:"round"` // from 1; each has one slice of every contender
 	Elapsed  time.Duration            `json:"elapsedNs"`
 	Requests uint64                   `json:"requests"`
 	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
@@ -147,18 +145,6 @@ func (r *Record) SysUs(role string) float64 {
 
 // WeightUs returns the CPU time of all the servers' processes per request, in microseconds.
 func (r *Record) WeightUs() float64 { return r.PerRequest("", cpu) / 1e3 }
-
-// ForComparison is why a control that ran beside others is measured alone, too.
-const ForComparison = "to be compared with contenders that are measured alone"
-
-// StaysAlone reports why later blocks of the condition measure the contender alone, or "" if they
-// measure it beside others.
-func (r *Record) StaysAlone() string {
-	if r.Alone == ForComparison {
-		return ""
-	}
-	return r.Alone
-}
 
 // Roles returns the roles of servers in the order in which a request passes them.
 func Roles() []string {

@@ -59,10 +59,6 @@ type Block struct {
 	// Together measures all members alone if one of them is.
 	Together bool
 
-	// Alone holds reasons, by name, why members are measured alone although nothing in this block
-	// requires it.
-	Alone map[string]string
-
 	// Turn is called before each turn with the member's name and its rate in the turn before.
 	// It may be nil.
 	Turn func(name string, perSecond float64)
@@ -98,13 +94,15 @@ func (b *Bench) Block(ctx context.Context, k Block) ([]sample.Record, error) {
 	}
 	s.Measure = cmp.Or(k.Measure, b.Measure)
 	s.random.Shuffle(len(k.Members), func(i, j int) { k.Members[i], k.Members[j] = k.Members[j], k.Members[i] })
-	tooMany := tooManyFiles(&k)
+	why := tooManyFiles(&k)
+	if k.Scenario.Fresh {
+		why = "each trial begins with new processes"
+	}
 	for _, m := range k.Members {
-		if why := cmp.Or(tooMany, k.Alone[m.Name]); why != "" {
+		if why != "" {
 			s.alone[m.Name] = why
 		}
 	}
-	s.followControl()
 	if len(s.alone) < len(k.Members) {
 		if err := s.measure(ctx); err != nil {
 			return nil, err
@@ -447,7 +445,7 @@ func (s *blockState) measureAlone(ctx context.Context) ([]sample.Record, error) 
 	for _, m := range s.Members {
 		why := s.alone[m.Name]
 		if why == "" && m.Name == s.Control {
-			why = sample.ForComparison
+			why = "to be compared with contenders that are measured alone"
 		}
 		if why == "" {
 			continue

@@ -18,7 +18,7 @@ import (
 // within milliseconds, when other machines use the same core or its caches. Nothing else shows
 // this: the kernel counts the time as the server's. A slice in which the work takes longer costs
 // more, whichever contender it loads, so that the ratio of two slices can be corrected
-// (stat.Ratios).
+// (stat.Corrected).
 type probe struct {
 	on      atomic.Bool
 	procs   int // GOMAXPROCS before

@@ -92,7 +92,7 @@ func (s *blockState) measureIdle(ctx context.Context, m *member) error {
 		return err
 	}
 	rec := &m.rec
-	rec.Idle = &sample.Idle{Before: resident(before), With: resident(with), After: s.Measure}
+	rec.Idle = &sample.Idle{Before: resident(before), With: resident(with)}
 	rec.Asleep.For = restFactor * s.Measure
 	if err := sleep(ctx, rec.Asleep.For); err != nil {
 		return err

@@ -131,9 +131,10 @@ func allCPUs(t *testing.T) []int {
 
 // run measures a contender alone.
 func run(b *trial.Bench, c *contender.Contender, cores int) (sample.Record, error) {
+	fresh := condition(cores)
+	fresh.Scenario.Fresh = true
 	all, err := b.Block(context.Background(), trial.Block{
-		Number: 1, Condition: condition(cores), Members: []trial.Member{{Name: "x", Contender: c}},
-		Alone: map[string]string{"x": "it is tested"},
+		Number: 1, Condition: fresh, Members: []trial.Member{{Name: "x", Contender: c}},
 	})
 	return slices.Concat(all, make([]sample.Record, 1))[0], err
 }

@@ -32,7 +32,7 @@ func (s *blockState) round(ctx context.Context, round int) error {
 	if err != nil {
 		return err
 	}
-	if !before.known || !after.known {
+	if before.busy == 0 {
 		return nil
 	}
 	others := (after.busy - before.busy) - (after.own - before.own)
@@ -49,19 +49,18 @@ func (s *blockState) round(ctx context.Context, round int) error {
 
 // machineUse is the CPU time that the block's CPUs have spent at a moment.
 type machineUse struct {
-	at    time.Time
-	busy  time.Duration // on anything
-	own   time.Duration // on members in their slices, and on this process
-	known bool          // the kernel reports idle time
+	at   time.Time
+	busy time.Duration // on anything; 0 if unknown
+	own  time.Duration // on members in their slices, and on this process
 }
 
 func (s *blockState) machineUse() (machineUse, error) {
-	busy, known, err := s.cpus.Busy()
+	busy, _, err := s.cpus.Use()
 	if err != nil {
 		return machineUse{}, err
 	}
 	self, err := proc.Self(sample.RoleGenerator)
-	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + self.Ran, known: known}, err
+	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + self.Ran}, err
 }
 
 func (s *blockState) visit(ctx context.Context, m *member, round int) error {
@@ -73,7 +72,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	if err != nil {
 		return err
 	}
-	began, usages := m.lookedAt, m.usages
+	usages := m.usages
 	counts, err := s.calls.Counts()
 	if err != nil {
 		return err
@@ -116,8 +115,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	m.rate = float64(got.Requests) / got.Elapsed.Seconds()
 	if got.Requests > 0 {
 		m.rec.Slices = append(m.rec.Slices, sample.Slice{
-			Round: round, Offset: began.Sub(m.rec.Start), Elapsed: got.Elapsed, Requests: got.Requests, CPU: spent,
-			Probe: probed,
+			Round: round, Elapsed: got.Elapsed, Requests: got.Requests, CPU: spent, Probe: probed,
 		})
 	}
 	return nil

@@ -52,6 +52,11 @@ func Nginx(t testing.TB) *contender.Program {
 	return &n
 }
 
+// NginxEtc returns the folder of the files that Debian's package installs for nginx.
+func NginxEtc(nginx *contender.Program) string {
+	return filepath.Join(filepath.Dir(nginx.Bin), "../../etc/nginx")
+}
+
 // Chromium returns the path of a browser that can run without a display.
 func Chromium(t testing.TB) string {
 	t.Helper()
