@@ -142,10 +142,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer inherited.Close()
-	ctx, signals, stopSignals := s.notify(ctx) // they may arrive once the PID file exists
+	ctx, actions, stopSignals := s.notify(ctx) // they may arrive once the PID file exists
 	defer stopSignals()
-	actions, stopActions := actionsOf(signals)
-	defer stopActions()
 	err = s.begin(ctx, inherited)
 	switch {
 	case errors.Is(err, errStopped), ctx.Err() != nil && !s.isServing():

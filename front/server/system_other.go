@@ -2,10 +2,7 @@
 
 package server
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 const nonBlocking = 0
 
@@ -14,6 +11,4 @@ const quitSignal = syscall.SIGTERM
 
 // notify does nothing: this system has only the signals that end the context. Reload and Reopen do
 // the work of the others.
-func notify(c, ignored chan os.Signal, hangup, upgrade bool) {}
-
-func actionOf(os.Signal) action { return none }
+func (actions) notify(hangup, upgrade bool) (stop func()) { return func() {} }

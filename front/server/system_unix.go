@@ -14,29 +14,21 @@ const nonBlocking = syscall.O_NONBLOCK | syscall.O_NOCTTY
 // quitSignal requests a drain.
 const quitSignal = syscall.SIGQUIT
 
-// notify sends the signals to handle to c, besides those that end the context. ignored receives
-// SIGPIPE: if the reader of standard output exits, writes fail and the process continues.
-func notify(c, ignored chan os.Signal, hangup, upgrade bool) {
-	signal.Notify(c, quitSignal, syscall.SIGUSR1)
+// notify sends signals to their channels. It also catches SIGPIPE: if the reader of standard output
+// exits, writes fail and the process continues.
+func (a actions) notify(hangup, upgrade bool) (stop func()) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGPIPE)
+	signal.Notify(a.reopen, syscall.SIGUSR1)
 	if hangup {
-		signal.Notify(c, syscall.SIGHUP)
+		signal.Notify(a.reload, syscall.SIGHUP)
 	}
 	if upgrade {
-		signal.Notify(c, syscall.SIGUSR2)
+		signal.Notify(a.upgrade, syscall.SIGUSR2)
 	}
-	signal.Notify(ignored, syscall.SIGPIPE)
-}
-
-func actionOf(sig os.Signal) action {
-	switch sig {
-	case quitSignal:
-		return quit
-	case syscall.SIGUSR1:
-		return reopen
-	case syscall.SIGHUP:
-		return reload
-	case syscall.SIGUSR2:
-		return replace
+	return func() {
+		for _, c := range []chan os.Signal{caught, a.reopen, a.reload, a.upgrade} {
+			signal.Stop(c)
+		}
 	}
-	return none
 }

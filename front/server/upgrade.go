@@ -132,7 +132,7 @@ const checkInterval = 20 * time.Millisecond
 
 // handOver finishes the requests of a process that another one has replaced. Each connection ends
 // after its next response. Idle ones are closed after a time, at SIGQUIT, or when ctx ends.
-func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
+func (s *Server) handOver(ctx context.Context) error {
 	s.stopAccepting(true)
 	idle := s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
@@ -150,12 +150,12 @@ func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 	s.log.print("upgrade: finishing the requests of this process")
 	finishing, cancel := s.finishing(ctx)
 	defer cancel()
-	s.waitForClients(ctx, finishing, idle, actions)
+	s.waitForClients(finishing, idle)
 	return s.finish(finishing)
 }
 
 // waitForClients waits until no connection is left, or until idle ones need not be kept any more.
-func (s *Server) waitForClients(ctx, finishing context.Context, idle time.Duration, actions <-chan action) {
+func (s *Server) waitForClients(finishing context.Context, idle time.Duration) {
 	after, check := time.NewTimer(idle), time.NewTicker(checkInterval)
 	defer after.Stop()
 	defer check.Stop()
@@ -165,13 +165,9 @@ func (s *Server) waitForClients(ctx, finishing context.Context, idle time.Durati
 			if _, open, _ := s.connections(); open == 0 {
 				return
 			}
-		case a := <-actions:
-			if a == quit {
-				return
-			}
 		case <-after.C:
 			return
-		case <-ctx.Done():
+		case <-s.stopped:
 			return
 		case <-finishing.Done():
 			return
