@@ -142,65 +142,56 @@ func (t *translator) ciphers(s *scope, name string, config *tls.Config) {
 	config.CipherSuites = suites
 }
 
-// suite is a cipher suite of crypto/tls, with the words of OpenSSL's cipher lists that select it.
+// suite is a cipher suite of crypto/tls, with OpenSSL's name and groups.
 type suite struct {
-	id    uint16
-	name  string // OpenSSL's
-	words []string
-	safe  bool
+	*tls.CipherSuite
+	name   string
+	groups string // with a space before and after each
 }
 
-// suites returns crypto/tls's cipher suites up to TLS 1.2, with OpenSSL's names.
-func suites() []suite {
-	var all []suite
+// suites returns crypto/tls's cipher suites up to TLS 1.2.
+func suites() (all []suite) {
 	for _, c := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
-		if !slices.Contains(c.SupportedVersions, tls.VersionTLS12) {
-			continue
+		if slices.Contains(c.SupportedVersions, tls.VersionTLS12) {
+			name := grammar.CipherName(c.ID)
+			all = append(all, suite{c, name, cipherGroups(name)})
 		}
-		s := suite{id: c.ID, safe: !c.Insecure}
-		exchange, cipher, _ := strings.Cut(strings.TrimPrefix(c.Name, "TLS_"), "_WITH_")
-		s.name, s.words = openssl(exchange, cipher)
-		all = append(all, s)
 	}
 	return all
 }
 
-// openssl returns OpenSSL's name of a suite, and its groups.
-func openssl(exchange, cipher string) (name string, words []string) {
-	// AES 128 GCM SHA256; CHACHA20 POLY1305 SHA256; 3DES EDE CBC SHA; RC4 128 SHA
-	parts := strings.Split(cipher, "_")
-	hash := parts[len(parts)-1]
-	words = []string{"ALL", hash}
-	if hash == "SHA" {
-		words = append(words, "SHA1")
+// cipherGroups returns the groups of a suite: see openssl-ciphers(1). SHA256 and others are those by
+// which messages are authenticated, which AESGCM and CHACHA20 do not need.
+func cipherGroups(name string) string {
+	groups := " ALL "
+	if !strings.HasPrefix(name, "ECDHE-") {
+		groups += "RSA kRSA aRSA "
 	}
-	if exchange == "RSA" {
-		words = append(words, "RSA", "kRSA", "aRSA")
-	} else {
-		words = append(words, "ECDHE", "EECDH", "kEECDH", "kECDHE", "ECDH", "a"+strings.TrimPrefix(exchange, "ECDHE_"))
-		name = strings.ReplaceAll(exchange, "_", "-") + "-"
-		if strings.HasSuffix(exchange, "ECDSA") {
-			words = append(words, "ECDSA")
-		} else {
-			words = append(words, "RSA")
+	for part := range strings.SplitSeq(name, "-") {
+		switch part {
+		case "ECDHE":
+			groups += "ECDHE EECDH kEECDH kECDHE ECDH "
+		case "ECDSA":
+			groups += "ECDSA aECDSA "
+		case "RSA":
+			groups += "aRSA "
+		case "AES128", "AES256":
+			groups += "AES " + part + " HIGH DEFAULT "
+		case "GCM":
+			return groups + "AESGCM "
+		case "CHACHA20":
+			groups += "CHACHA20 HIGH DEFAULT "
+		case "DES":
+			groups += "3DES MEDIUM "
+		case "RC4":
+			groups += "RC4 MEDIUM "
+		case "SHA":
+			groups += "SHA SHA1 "
+		case "SHA256":
+			groups += "SHA256 "
 		}
 	}
-	switch parts[0] {
-	case "AES":
-		size := parts[1]
-		words = append(words, "AES", "AES"+size, "HIGH", "DEFAULT")
-		if name += "AES" + size; parts[2] == "GCM" {
-			name += "-GCM"
-			words = append(words, "AESGCM")
-		}
-	case "CHACHA20":
-		return name + "CHACHA20-POLY1305", append(words, "CHACHA20", "HIGH", "DEFAULT")
-	case "3DES":
-		return name + "DES-CBC3-SHA", append(words, "3DES", "MEDIUM")
-	default:
-		return name + "RC4-SHA", append(words, "RC4", "MEDIUM")
-	}
-	return name + "-" + hash, words
+	return groups
 }
 
 // selectCiphers evaluates an OpenSSL cipher list: names and groups, where "+" combines groups. "!"
@@ -222,11 +213,11 @@ func selectCiphers(text string) (ids []uint16, unknown []string) {
 			found = true
 			switch {
 			case op == '!':
-				never = append(never, s.id)
+				never = append(never, s.ID)
 			case op == '-':
-				chosen = slices.DeleteFunc(chosen, func(id uint16) bool { return id == s.id })
-			case op != '+' && (s.safe || s.name == word) && !slices.Contains(chosen, s.id):
-				chosen = append(chosen, s.id)
+				chosen = slices.DeleteFunc(chosen, func(id uint16) bool { return id == s.ID })
+			case op != '+' && (!s.Insecure || s.name == word) && !slices.Contains(chosen, s.ID):
+				chosen = append(chosen, s.ID)
 			}
 		}
 		if !found && strings.Count(word, "-") > 1 && op != '!' && op != '-' {
@@ -241,8 +232,8 @@ func (s *suite) in(word string) bool {
 	if s.name == word {
 		return true
 	}
-	for _, group := range strings.Split(word, "+") {
-		if !slices.Contains(s.words, group) {
+	for group := range strings.SplitSeq(word, "+") {
+		if !strings.Contains(s.groups, " "+group+" ") {
 			return false
 		}
 	}

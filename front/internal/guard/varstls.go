@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front/internal/clientcert"
 	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // TLSModule has variables of TLS and of clients' certificates.
@@ -39,7 +40,7 @@ func tlsVariables() map[string]core.KnownVariable {
 		"ssl_protocol": of(func(s *tls.ConnectionState) string {
 			return strings.ReplaceAll(tls.VersionName(s.Version), " ", "v")
 		}),
-		"ssl_cipher":        of(func(s *tls.ConnectionState) string { return cipherName(s.CipherSuite) }),
+		"ssl_cipher":        of(func(s *tls.ConnectionState) string { return grammar.CipherName(s.CipherSuite) }),
 		"ssl_curve":         of(func(s *tls.ConnectionState) string { return curveName(s.CurveID) }),
 		"ssl_server_name":   of(func(s *tls.ConnectionState) string { return s.ServerName }),
 		"ssl_alpn_protocol": of(func(s *tls.ConnectionState) string { return s.NegotiatedProtocol }),
@@ -111,17 +112,6 @@ func curveName(id tls.CurveID) string {
 		return "secp521r1"
 	}
 	return id.String()
-}
-
-// cipherName returns OpenSSL's name of a cipher suite. Those of TLS 1.3 have the same names
-// everywhere.
-func cipherName(id uint16) string {
-	name := tls.CipherSuiteName(id)
-	if !strings.Contains(name, "_WITH_") {
-		return name
-	}
-	return strings.NewReplacer("TLS_RSA_WITH_", "", "TLS_", "", "_WITH_", "-", "AES_", "AES",
-		"_POLY1305_SHA256", "-POLY1305", "_CBC", "", "3DES_EDE", "DES-CBC3", "_", "-").Replace(name)
 }
 
 // clientVerify is $ssl_client_verify. It uses the rules of the host, or of the host of the
