@@ -31,14 +31,8 @@ type quicSocket struct {
 	conn      *net.UDPConn
 	server    quic.Server // nil until it is served
 
-	isResumed bool // an earlier reload has removed it
 	stopDrain context.CancelFunc
 	isClosed  chan bool // receives, at the end of draining, whether that has closed the socket
-}
-
-func (q *quicSocket) url() string {
-	at := q.conn.LocalAddr().(*net.UDPAddr)
-	return urlOf((*net.TCPAddr)(at), &q.listeners[0]) + ", by HTTP/3"
 }
 
 // openQUIC opens a UDP socket, or returns one that is open already.
@@ -109,8 +103,6 @@ func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
 	s.addLive(server)
 	if q.listeners == nil {
 		s.drainQUIC(q, true, 0)
-	} else {
-		s.log.print("listening on " + q.url())
 	}
 	return true
 }
@@ -152,16 +144,20 @@ func (s *Server) resumeQUIC(all []nginxconf.Listener) *quicSocket {
 	if !old.keepOpen() {
 		return nil
 	}
-	return &quicSocket{listeners: all, conn: old.conn, server: old.server, isResumed: true}
+	return &quicSocket{listeners: all, conn: old.conn, server: old.server}
 }
 
-// closeNewQUIC closes the sockets that nextQUIC has opened.
+// in reports whether the server of a socket is that of one of others.
+func (q *quicSocket) in(others []*quicSocket) bool {
+	return slices.ContainsFunc(others, func(o *quicSocket) bool { return o.server == q.server })
+}
+
+// closeNewQUIC closes the sockets that nextQUIC has opened, and ends again those that it has resumed.
 func (s *Server) closeNewQUIC(next []*quicSocket) {
 	for _, q := range next {
-		switch {
-		case q.server == nil:
+		if q.server == nil {
 			q.conn.Close()
-		case q.isResumed:
+		} else if !q.in(s.quicSockets) {
 			s.removeQUIC(q, s.config.Front.ShutdownTimeout)
 		}
 	}
@@ -174,17 +170,14 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 	for _, old := range s.quicSockets {
 		at := slices.IndexFunc(next, func(q *quicSocket) bool { return q.server == old.server })
 		if at < 0 {
-			s.log.print("no longer listening on " + old.url())
 			s.removeQUIC(old, atMost)
 		} else if atMost > 0 || !sameHTTP3(before, s.config, old.listeners, next[at].listeners) {
 			old.server.Replace(s.http3Config(next[at]), atMost)
 		}
 	}
 	for _, q := range next {
-		if q.isResumed {
+		if q.server != nil && !q.in(s.quicSockets) { // an earlier reload has removed it
 			q.server.Replace(s.http3Config(q), atMost)
-			q.isResumed = false
-			s.log.print("listening on " + q.url())
 		}
 	}
 	s.quicSockets = next

@@ -168,13 +168,15 @@ func (s *Server) apply(c *Config) (err error) {
 		s.tlsTable.Store(&before)
 		return configError(err)
 	}
-	previous := s.config
+	urls, previous := s.urls(), s.config
 	s.config = c
 	atMost := previous.Front.ShutdownTimeout
 	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
 	s.applySockets(next, atMost)
 	s.applyQUIC(nextQUIC, previous)
+	s.printDifference("listening on ", s.urls(), urls)
+	s.printDifference("no longer listening on ", urls, s.urls())
 	return nil
 }
 
@@ -221,7 +223,6 @@ func (n socketChanges) closeOpened() {
 // applySockets serves new sockets, closes removed ones, and replaces the servers of others.
 // Requests of before may take atMost longer; 0 is no limit.
 func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
-	before := urlsOf(s.sockets)
 	var sockets []*socket
 	for _, n := range next {
 		old, options := n.socket.active, socketOptions(&n.now[0])
@@ -240,8 +241,6 @@ func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 		}
 	}
 	s.sockets = sockets
-	s.printDifference("listening on ", urlsOf(sockets), before)
-	s.printDifference("no longer listening on ", before, urlsOf(sockets))
 }
 
 // printDifference prints the URLs that others do not have.

@@ -25,10 +25,11 @@ type sharedSocket struct {
 // addressListener is the listener of one address. Close closes the socket. Close of the socket ends
 // the listeners, but only after they have returned the connections that were accepted before.
 type addressListener struct {
-	socket   *sharedSocket
-	accepted chan acceptedConn
-	unused   chan struct{} // closed by Close
-	once     sync.Once
+	socket    *sharedSocket
+	isProxied bool // its connections begin with a header of the PROXY protocol
+	accepted  chan acceptedConn
+	unused    chan struct{} // closed by Close
+	once      sync.Once
 }
 
 type acceptedConn struct {
@@ -45,17 +46,13 @@ func split(l net.Listener, addresses []nginxconf.Listener) []net.Listener {
 	s := &sharedSocket{base: l, ended: make(chan struct{})}
 	var all []net.Listener
 	for i := range addresses {
-		a := &addressListener{socket: s, accepted: make(chan acceptedConn), unused: make(chan struct{})}
-		s.all = append(s.all, a)
+		a := &addressListener{socket: s, isProxied: addresses[i].Proxied, accepted: make(chan acceptedConn),
+			unused: make(chan struct{})}
+		s.all, all = append(s.all, a), append(all, a)
 		if s.at.Any == nil {
 			s.at.Any = a // of the socket's own address
 		} else {
 			_ = s.at.Add(addresses[i].Addr, a) // front.New has checked the address
-		}
-		if addresses[i].Proxied {
-			all = append(all, a)
-		} else {
-			all = append(all, plainListener{a})
 		}
 	}
 	go s.accept()
@@ -96,7 +93,10 @@ func (a *addressListener) receive(c acceptedConn) bool {
 func (a *addressListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-a.accepted:
-		return c.conn, c.err
+		if c.err != nil || a.isProxied {
+			return c.conn, c.err
+		}
+		return plainConn{c.conn}, nil
 	case <-a.unused:
 	case <-a.socket.ended:
 	}
@@ -116,18 +116,6 @@ func (a *addressListener) Close() (err error) {
 
 // Addr implements net.Listener.
 func (a *addressListener) Addr() net.Addr { return a.socket.base.Addr() }
-
-// plainListener makes its connections connection.AboveSockets.
-type plainListener struct{ net.Listener }
-
-// Accept implements net.Listener.
-func (l plainListener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return plainConn{nc}, nil
-}
 
 // plainConn permits the event loops to serve a connection.
 type plainConn struct{ net.Conn }

@@ -321,8 +321,8 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	for i, socket := range s.sockets {
 		s.startSocket(socket, listeners[i])
 	}
-	s.printDifference("listening on ", urlsOf(s.sockets), nil)
 	s.startQUIC()
+	s.printDifference("listening on ", s.urls(), nil)
 	s.printOutcome()
 	s.watchCerts()
 	s.issued.Start()
@@ -356,8 +356,9 @@ func (s *Server) printOutcome() {
 	}
 }
 
-func urlsOf(sockets []*socket) (urls []string) {
-	for _, socket := range sockets {
+// urls returns the URLs of the addresses that are served.
+func (s *Server) urls() (urls []string) {
+	for _, socket := range s.sockets {
 		for i := range socket.listeners {
 			at, l := socket.base.Addr(), &socket.listeners[i]
 			if single, err := netip.ParseAddrPort(l.Addr); i > 0 && err == nil {
@@ -365,6 +366,10 @@ func urlsOf(sockets []*socket) (urls []string) {
 			}
 			urls = append(urls, urlOf(at, l))
 		}
+	}
+	for _, q := range s.quicSockets {
+		at := q.conn.LocalAddr().(*net.UDPAddr)
+		urls = append(urls, urlOf((*net.TCPAddr)(at), &q.listeners[0])+", by HTTP/3")
 	}
 	return urls
 }
