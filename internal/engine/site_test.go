@@ -308,6 +308,9 @@ func describe(response []byte, closed, head bool) string {
 			break
 		}
 		body, err := io.ReadAll(resp.Body)
+		if next, _ := r.Peek(5); head && resp.ContentLength > 0 && string(next) != "HTTP/" {
+			body, err = io.ReadAll(io.LimitReader(r, resp.ContentLength)) // only another request was a HEAD
+		}
 		if refusal := fmt.Sprint(resp.Status); resp.Close && strings.HasPrefix(string(body), refusal) {
 			body = []byte(refusal) // the text is the server's own
 			resp.ContentLength = -1
