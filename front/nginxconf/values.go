@@ -117,9 +117,10 @@ func (t *translator) reportedText(d *syntax.Directive, arg string) conf.Text {
 	return conf.Text(arg)
 }
 
-// upstreamText returns a text for an upstream, which may decide about access by it. As in
-// reportedText, variables that are never available and only describe a connection or the time are
-// empty. As in nginx a text in http is not checked unless a server inherits it.
+// upstreamText returns a text that is sent to an upstream. The upstream may grant access because of
+// it, so variables that are not available are rejected, except for those that only describe a
+// connection or the time: they are empty. As in nginx a text in http is not checked unless a server
+// inherits it.
 func (t *translator) upstreamText(s *scope, d *syntax.Directive, arg string) conf.Text {
 	if s.level == levelHTTP {
 		return conf.Text(arg)

@@ -202,8 +202,9 @@ func (s *site) write(name, text string) {
 	s.Write(name, strings.NewReplacer("DIR", s.Folder, "HOST", s.host).Replace(text))
 }
 
-// install copies this program for all users, by another program: a file that this one has open to
-// write it, while a test in parallel starts a program, could not be executed.
+// install copies this program to where all users may execute it. Another program, cp, writes the
+// copy: programs that parallel tests start would inherit the open file, and no process can execute a
+// file that is open for writing.
 func (s *site) install() {
 	s.Helper()
 	testkit.Must(s, errors.Join(testkit.Command(s, "cp", os.Args[0], s.Path("program.new")).Run(),

@@ -22,7 +22,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
-// issue makes the certificate of an authority, which by has issued; nil for a root.
+// issue makes the certificate of an authority, signed by another one, or by itself if by is nil.
 func issue(t *testing.T, name string, by *tlstest.Issued) *tlstest.Issued {
 	t.Helper()
 	return tlstest.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
