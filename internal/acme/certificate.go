@@ -195,6 +195,13 @@ func (c *Certificate) orderWithin(ctx context.Context) (*certificate, time.Durat
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	i := c.issuer
+	if i.conf.Challenge == "tls-alpn-01" {
+		release, err := c.manager.challenges.reserve(ctx, c.spec.Names)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer release()
+	}
 	i.transport.retryAfter.Store(0)
 	cert, err := c.order(ctx)
 	if isUnknownAccount(err) { // the issuer has lost or removed it

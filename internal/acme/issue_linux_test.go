@@ -281,8 +281,8 @@ func TestExternalKeyIsNotPrinted(t *testing.T) {
 	}
 }
 
-// Certificates may share names. The issuer's handshakes for TLS-ALPN-01 have only the name, and yet
-// each order succeeds at its first attempt.
+// Certificates that share names are ordered at the same time. The issuer's handshakes for
+// TLS-ALPN-01 have only the name, and yet each order succeeds at its first attempt.
 func TestCertificatesShareNamesOfTLSALPN(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{})

@@ -15,8 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/printable"
 )
 
-// maxOrders limits orders in progress with an issuer at the same time. With TLS-ALPN-01 the limit is
-// one: the name in the handshake alone selects the challenge, and certificates may share names.
+// maxOrders limits orders in progress with an issuer at the same time.
 const maxOrders = 4
 
 // Config configures a Manager.
@@ -39,7 +38,7 @@ type Config struct {
 type Manager struct {
 	config     Config
 	challenges *challenges
-	slots      map[string]chan struct{} // one for each order in progress, by challenge and directory
+	slots      map[string]chan struct{} // one for each order in progress, by the directory of the issuer
 	stores     map[string]*store
 	managed    map[string]*Certificate // by identity
 	secrets    map[string][]byte       // the contents of keys' files, by path
@@ -258,14 +257,10 @@ func (c *Certificate) close() {
 
 // slotsOf returns the slots of an issuer.
 func (m *Manager) slotsOf(ic *conf.Issuer) chan struct{} {
-	key, limit := ic.Challenge+" "+ic.Directory, maxOrders
-	if ic.Challenge == "tls-alpn-01" {
-		limit = 1
+	if m.slots[ic.Directory] == nil {
+		m.slots[ic.Directory] = make(chan struct{}, maxOrders)
 	}
-	if m.slots[key] == nil {
-		m.slots[key] = make(chan struct{}, limit)
-	}
-	return m.slots[key]
+	return m.slots[ic.Directory]
 }
 
 // fileName returns the name of a certificate's files, without an extension.

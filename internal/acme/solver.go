@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,10 +33,54 @@ type challenges struct {
 	mu      sync.RWMutex
 	tokens  map[string]string           // HTTP-01: the key authorization of a token
 	certs   map[string]*tls.Certificate // TLS-ALPN-01: by the name in the handshake
+	// reserved are the names of orders with TLS-ALPN-01. The name in the handshake alone selects the
+	// challenge, so orders for one name take turns.
+	reserved map[string]chan struct{} // closed at the end of the order
 }
 
 func newChallenges() *challenges {
-	return &challenges{tokens: make(map[string]string), certs: make(map[string]*tls.Certificate)}
+	return &challenges{tokens: make(map[string]string), certs: make(map[string]*tls.Certificate),
+		reserved: make(map[string]chan struct{})}
+}
+
+// reserve waits until no other order has one of the names. Sorted names ensure that two orders
+// never wait for each other.
+func (c *challenges) reserve(ctx context.Context, names []string) (release func(), err error) {
+	names = slices.Sorted(slices.Values(names))
+	for i, name := range names {
+		if err := c.reserveName(ctx, name); err != nil {
+			c.release(names[:i])
+			return nil, err
+		}
+	}
+	return func() { c.release(names) }, nil
+}
+
+func (c *challenges) reserveName(ctx context.Context, name string) error {
+	for {
+		c.mu.Lock()
+		ended := c.reserved[name]
+		if ended == nil {
+			c.reserved[name] = make(chan struct{})
+			c.mu.Unlock()
+			return nil
+		}
+		c.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for another certificate's order for %s: %w", name, ctx.Err())
+		}
+	}
+}
+
+func (c *challenges) release(names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
+		close(c.reserved[name])
+		delete(c.reserved, name)
+	}
 }
 
 // solvers returns the solver of an issuer's challenge.
