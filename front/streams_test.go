@@ -151,8 +151,8 @@ func TestStreamsOfLateClientsEnd(t *testing.T) {
 	}
 }
 
-// Streams are forwarded completely and in order, whoever sends a piece: the goroutine or the loop that
-// receives it, or their own goroutine. There are clients that read slowly, that leave, and upstreams
+// Streams are forwarded completely and in order. The goroutine or the loop that receives a piece
+// sends it, or their own goroutine. There are clients that read slowly, that leave, and upstreams
 // that abort.
 func TestStreamsAreForwardedInOrder(t *testing.T) {
 	testkit.Long(t, "it transfers much")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Exit is the error of a tool that exits without a report, or with another code than 0: what it
+// Exit is the error of a tool that exits without a report, or with a code other than 0: what it
 // prints, and the code.
 type Exit struct {
 	Code           int

@@ -29,7 +29,7 @@ type earlyExiter interface {
 }
 
 // Run runs a tool and prints its output. The error is an *Exit if the tool exits without a report,
-// or with another code than 0.
+// or with a code other than 0.
 func Run(ctx context.Context, t Tool, stdout, stderr io.Writer, footnotes bool) error {
 	if p, ok := t.(prober); ok {
 		if err := p.Probe(ctx); err != nil {

@@ -100,7 +100,7 @@ type ServerState struct {
 	awaitsRest atomic.Bool  // trimAtRest will be called
 }
 
-// KeepsConnections reports whether a connection may serve another request than the current one.
+// KeepsConnections reports whether a connection may serve a request after the current one.
 func (p *Config) KeepsConnections() bool {
 	return !p.ExpectedTLS && p.Server.KeepsConnections() && !p.Server.Retired.Load()
 }

@@ -171,7 +171,7 @@ func (c *Conn) ClaimForClosing() bool {
 // is closed and the hook, which may wait for Shutdown, has not returned.
 func (c *Conn) HoldsUpShutdown() bool { return !c.state.is(http.StateClosed) || !c.inHook.Load() }
 
-// ClaimNew claims a new connection for another use than Serve, or reports false if it was closed.
+// ClaimNew claims a new connection for a use other than Serve, or reports false if it was closed.
 func (c *Conn) ClaimNew() bool { return c.state.move(http.StateNew, http.StateActive) }
 
 // isQuiet reports whether nothing has arrived that was not read. If it cannot tell, it returns
