@@ -17,8 +17,7 @@ func serveCommand(env Env) *cobra.Command {
 With -c FILE, serve what an nginx.conf configures, in one process: hosts, locations, upstreams,
 caches, limits and logs. Unsupported directives are rejected with file and line, or ignored with
 --lenient. -t checks FILE and lists directives without effect. -p sets nginx's prefix, which
-relative paths start from. Other flags except --user, --group and --grace are rejected. With a DIR
-or --key, -c is the certificate.
+relative paths start from. Other flags except --user, --group and --grace are rejected.
 
 If started as root, tare opens its ports, logs and keys and then becomes --user for good. With
 --chroot it can access only DIR. On standard error it prints what it serves, where and as which user.
@@ -45,7 +44,7 @@ The exit code is 0 after a signal, 1 if something failed or requests were aborte
 command line or FILE is invalid.`,
 		Example: `  tare serve                                          # the current folder, on port 8080
   tare serve public -p 80 -u www-data -r              # as www-data, with access to public only
-  tare serve public -p 443 -c cert.pem -k key.pem -u www-data --access-log /var/log/tare.log
+  tare serve public -p 443 --cert cert.pem -k key.pem -u www-data --access-log /var/log/tare.log
   tare serve public --listen 127.0.0.1:8080 --listen '[::1]:8080' --listen unix:/run/tare.sock
   tare serve -c /etc/nginx/nginx.conf -t && tare serve -c /etc/nginx/nginx.conf`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -158,7 +158,7 @@ func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	disk := diskNextTo(t, dir)
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
 		someGroup,
-		"-c", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
+		"--cert", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("on https://127.0.0.1:443/\n")
 	s.await(`running as 64123 \(64123\), group 64124 \(64124\), no other groups; chroot to the folder`)
 	s.await("64123 cannot reload it, so a new one requires a restart: .*permission denied")
@@ -226,7 +226,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	}
 	log := filepath.Join(disk, "access.log")
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "-r", "-u", someUser, "-g", someGroup, "--access-log", log,
-		"-c", filepath.Join(live, "cert.pem"), "-k", filepath.Join(live, "key.pem"), dir)
+		"--cert", filepath.Join(live, "cert.pem"), "-k", filepath.Join(live, "key.pem"), dir)
 	s.await("access.log: SIGUSR1 reopens it")
 	if !strings.Contains(s.stderr(), "sandboxed by Landlock") {
 		testkit.Missing(t, "this kernel has no Landlock")

@@ -74,8 +74,7 @@ func (f *serveFlags) define(c *cobra.Command) {
 	s.StringVarP(&f.group, "group", "g", "", "become this `GROUP` and drop all others (default the user's group)")
 	s.Var(parsed("mode", &f.sandbox, privilege.ParseSandbox), "sandbox",
 		"restrict the process by Landlock and no_new_privs: `MODE` auto (if the kernel supports it), require or off (default auto)")
-	s.StringVarP(&f.config, "config", "c", "",
-		"serve what this nginx.conf `FILE` configures; with a DIR or --key, same as --cert (default none)")
+	s.StringVarP(&f.config, "config", "c", "", "serve what this nginx.conf `FILE` configures (default none)")
 	s.BoolVarP(&f.test, "test", "t", false, "with -c FILE, only check it")
 	s.BoolVarP(&f.dump, "dump", "T", false, "with -c FILE, check it and print all files of the configuration")
 	s.BoolVar(&f.json, "json", false, "with -t, print errors, warnings and notes as JSON on standard output")
@@ -183,9 +182,6 @@ func (p *servePlan) readPaths(env Env, f *serveFlags) error {
 		if p.accessLog = env.path(f.accessLog); strings.Contains(p.accessLog, "$") {
 			return fmt.Errorf("--access-log %q: want a path without $, which begins a variable", p.accessLog)
 		}
-	}
-	if f.cert == "" && f.key != "" {
-		return errors.New("--key requires --cert")
 	}
 	if f.cert != "" {
 		p.cert, p.key = env.path(f.cert), env.path(f.cert)

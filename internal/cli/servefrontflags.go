@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -46,14 +45,11 @@ func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
 	if err := f.checkEmpty(args); err != nil {
 		return usageError(err)
 	}
-	if f.config != "" && (len(args) > 0 || f.key != "") { // -c meant the certificate before nginx.conf was supported
-		if f.cert != "" {
-			return usageError(fmt.Errorf("-c means --cert with a DIR or --key: set only one of them"))
-		}
-		f.cert, f.config = f.config, ""
+	if f.config != "" && len(args) > 0 {
+		return usageError(errors.New("--config and a DIR are mutually exclusive (the flag of a certificate is --cert)"))
 	}
 	err := checkFlags(f.set, []requirement{
-		{"test lenient dump json explain method", "config"}, {"json", "test"}, {"method", "explain"},
+		{"test lenient dump json explain method", "config"}, {"json", "test"}, {"method", "explain"}, {"key", "cert"},
 	}, []exclusion{
 		{"config", "listen socket-mode chroot sandbox cert access-log log-format index listing dotfiles cache-control " +
 			"compress unsafe-dir", ": the file configures it"},
@@ -110,25 +106,5 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 			p.file = filepath.Join(p.prefix, f.config)
 		}
 	}
-	if isPEM(p.file) {
-		return nil, fmt.Errorf("-c %q: the file is a certificate (use --cert)", f.config)
-	}
 	return p, nil
-}
-
-// isPEM reports whether a file begins like PEM, which no nginx.conf can. A pipe is not opened: its
-// bytes can be read only once.
-func isPEM(path string) bool {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	const armor = "-----BEGIN "
-	start := make([]byte, len(armor))
-	_, err = file.Read(start)
-	return err == nil && string(start) == armor
 }
