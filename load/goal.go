@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,13 +23,11 @@ type Goal struct{ Bounds []Bound }
 type Bound struct {
 	Figure   Figure
 	Quantile float64 // for the Figure Quantile: above 0 and below 1
-	// Most is the limit of a time, in text a duration. Share is the limit of a share, from 0 to 1,
-	// in text a number or a percentage. PerSecond is the limit of a Rate.
-	Most      time.Duration
-	Share     float64
-	PerSecond float64
-	// Change means that Share is the change that is allowed, relative to another run: in text a
-	// signed percentage.
+	// Limit is in nanoseconds for times, in text a duration. It is a share from 0 to 1 for
+	// ErrorShare, in text a number or a percentage, and in responses per second for a Rate.
+	Limit float64
+	// Change means that Limit is the change that is allowed, relative to another run, as a share:
+	// in text a signed percentage.
 	Change bool
 	Equal  bool // the figure may equal the limit
 	Fails  bool // the text has the sign of a violation
@@ -81,34 +80,42 @@ func parseBound(text string) (b Bound, err error) {
 	return b, b.parseLimit(strings.TrimSpace(limit))
 }
 
-func (b *Bound) parseLimit(limit string) (err error) {
+func (b *Bound) parseLimit(limit string) error {
 	digits, isPercent := strings.CutSuffix(limit, "%")
 	isSigned := strings.HasPrefix(limit, "+") || strings.HasPrefix(limit, "-")
+	b.Change = isPercent && isSigned && b.Figure != ErrorShare
+	n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if isPercent {
+		n /= 100
+	}
+	isNumber := err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+	var want string
 	switch {
 	case b.Figure == ErrorShare:
-		b.Share, err = parseShare(limit)
-		if err == nil && b.Share == 0 && !b.Equal {
-			err = fmt.Errorf("a share cannot be below 0: want errors<=0 or errors>0, which allow no error")
-		}
-	case isPercent && isSigned:
-		b.Change = true
-		b.Share, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
-		if b.Share /= 100; err != nil || math.IsNaN(b.Share) || math.IsInf(b.Share, 0) || b.Share <= -1 {
-			err = fmt.Errorf("limit %q: want a signed change such as +3%%, above -100%%", limit)
-		}
+		isNumber = isNumber && n >= 0 && n <= 1
+		want = "a share such as 0.1% or 0.001"
+	case b.Change:
+		isNumber = isNumber && n > -1
+		want = "a signed change such as +3%, above -100%"
 	case b.Figure == CPU:
-		err = fmt.Errorf("limit %q: want a signed change such as +3%%", limit)
+		isNumber = false
+		want = "a signed change such as +3%"
 	case b.Figure == Rate:
-		b.PerSecond, err = strconv.ParseFloat(limit, 64)
-		if err != nil || !(b.PerSecond > 0) || math.IsInf(b.PerSecond, 0) {
-			err = fmt.Errorf("limit %q: want a number of requests/s, or a signed change such as -5%%", limit)
-		}
+		isNumber = isNumber && n > 0 && !isPercent
+		want = "a number of requests/s, or a signed change such as -5%"
 	default:
-		if b.Most, err = time.ParseDuration(limit); err != nil || b.Most <= 0 {
-			err = fmt.Errorf("limit %q: want a duration above 0, such as 500us, 10ms or 1s", limit)
-		}
+		d, err := time.ParseDuration(limit)
+		n, isNumber = float64(d), err == nil && d > 0
+		want = "a duration above 0, such as 500us, 10ms or 1s"
 	}
-	return err
+	if !isNumber {
+		return fmt.Errorf("limit %q: want %s", limit, want)
+	}
+	if b.Figure == ErrorShare && n == 0 && !b.Equal {
+		return errors.New("a share cannot be below 0: want errors<=0 or errors>0, which allow no error")
+	}
+	b.Limit = n
+	return nil
 }
 
 // CheckAbsolute returns an error for a bound that compares two runs.
@@ -133,12 +140,9 @@ func (g Goal) CheckRelative() error {
 
 // Holds reports whether a value in the unit of the limit, which is nanoseconds for times, is within.
 func (b Bound) Holds(value float64) bool {
-	limit := float64(b.Most)
-	switch b.Figure {
-	case ErrorShare:
-		limit = b.Share
-	case Rate:
-		limit, value = -b.PerSecond, -value
+	limit := b.Limit
+	if b.Figure == Rate {
+		limit, value = -limit, -value
 	}
 	return value < limit || b.Equal && value == limit
 }
@@ -150,18 +154,6 @@ func parseQuantile(name string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("figure %q: want mean, max, errors, rps, cpu or a percentile such as p50 or p99.9", name)
-}
-
-func parseShare(limit string) (float64, error) {
-	digits, percent := strings.CutSuffix(limit, "%")
-	share, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-	if percent {
-		share /= 100
-	}
-	if err != nil || !(share >= 0 && share <= 1) {
-		return 0, fmt.Errorf("limit %q: want a share such as 0.1%% or 0.001", limit)
-	}
-	return share, nil
 }
 
 // String returns the text form that ParseGoal parses.
@@ -207,16 +199,16 @@ func (b Bound) limit() string {
 		sign += "="
 	}
 	switch {
-	case b.Figure == ErrorShare && b.Share == 0:
+	case b.Figure == ErrorShare && b.Limit == 0:
 		return sign + "0"
-	case b.Change && b.Share >= 0:
-		return sign + "+" + percent(b.Share) + "%"
+	case b.Change && b.Limit >= 0:
+		return sign + "+" + percent(b.Limit) + "%"
 	case b.Change, b.Figure == ErrorShare:
-		return sign + percent(b.Share) + "%"
+		return sign + percent(b.Limit) + "%"
 	case b.Figure == Rate:
-		return sign + strconv.FormatFloat(b.PerSecond, 'f', -1, 64)
+		return sign + strconv.FormatFloat(b.Limit, 'f', -1, 64)
 	}
-	return sign + b.Most.String()
+	return sign + time.Duration(b.Limit).String()
 }
 
 // wanted returns the limit with the sign of what must hold.

@@ -304,22 +304,22 @@ func TestSearchStartsWithAClosedLoop(t *testing.T) {
 
 func TestParseGoalReadsItsOwnText(t *testing.T) {
 	for text, want := range map[string][]load.Bound{
-		"p99<10ms": {{Quantile: 0.99, Most: 10 * time.Millisecond}},
-		"p50<=2ms": {{Quantile: 0.5, Most: 2 * time.Millisecond, Equal: true}},
-		" p99.9 < 1s , mean<5ms": {{Quantile: 0.999, Most: time.Second},
-			{Figure: load.Mean, Most: 5 * time.Millisecond}},
-		"max<=1.5s":    {{Figure: load.Max, Most: 1500 * time.Millisecond, Equal: true}},
-		"errors<0.1%":  {{Figure: load.ErrorShare, Share: 0.001}},
-		"errors<0.001": {{Figure: load.ErrorShare, Share: 0.001}},
+		"p99<10ms": {{Quantile: 0.99, Limit: 10e6}},
+		"p50<=2ms": {{Quantile: 0.5, Limit: 2e6, Equal: true}},
+		" p99.9 < 1s , mean<5ms": {{Quantile: 0.999, Limit: 1e9},
+			{Figure: load.Mean, Limit: 5e6}},
+		"max<=1.5s":    {{Figure: load.Max, Limit: 1500e6, Equal: true}},
+		"errors<0.1%":  {{Figure: load.ErrorShare, Limit: 0.001}},
+		"errors<0.001": {{Figure: load.ErrorShare, Limit: 0.001}},
 		"errors<=0":    {{Figure: load.ErrorShare, Equal: true}},
 		"errors>0":     {{Figure: load.ErrorShare, Equal: true, Fails: true}},
-		"p99>=10ms":    {{Quantile: 0.99, Most: 10 * time.Millisecond, Fails: true}},
-		"rps>=1000,rps<2e3": {{Figure: load.Rate, PerSecond: 1000, Equal: true},
-			{Figure: load.Rate, PerSecond: 2000, Equal: true, Fails: true}},
-		" cpu > +3 % , rps<-5%": {{Figure: load.CPU, Share: 0.03, Change: true, Equal: true, Fails: true},
-			{Figure: load.Rate, Share: -0.05, Change: true, Equal: true, Fails: true}},
+		"p99>=10ms":    {{Quantile: 0.99, Limit: 10e6, Fails: true}},
+		"rps>=1000,rps<2e3": {{Figure: load.Rate, Limit: 1000, Equal: true},
+			{Figure: load.Rate, Limit: 2000, Equal: true, Fails: true}},
+		" cpu > +3 % , rps<-5%": {{Figure: load.CPU, Limit: 0.03, Change: true, Equal: true, Fails: true},
+			{Figure: load.Rate, Limit: -0.05, Change: true, Equal: true, Fails: true}},
 		"cpu>+0%,p99<+1e1%": {{Figure: load.CPU, Change: true, Equal: true, Fails: true},
-			{Quantile: 0.99, Share: 0.1, Change: true}},
+			{Quantile: 0.99, Limit: 0.1, Change: true}},
 	} {
 		got, err := load.ParseGoal(text)
 		if err != nil || len(got.Bounds) != len(want) {
@@ -327,8 +327,8 @@ func TestParseGoalReadsItsOwnText(t *testing.T) {
 			continue
 		}
 		for i, b := range got.Bounds {
-			if near(b.Quantile, want[i].Quantile) && near(b.Share, want[i].Share) {
-				b.Quantile, b.Share = want[i].Quantile, want[i].Share
+			if near(b.Quantile, want[i].Quantile) && near(b.Limit, want[i].Limit) {
+				b.Quantile, b.Limit = want[i].Quantile, want[i].Limit
 			}
 			testkit.Equal(t, b, want[i], text)
 		}

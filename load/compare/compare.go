@@ -82,7 +82,7 @@ func (c *Comparison) Judge(g load.Goal) (all []stat.Outcome, err error) {
 		if i < 0 {
 			return nil, fmt.Errorf("compare: %s: %s is not compared", b, name)
 		}
-		all = append(all, c.Rows[i].Ratio.Against(1+b.Share, b.Figure == load.Rate))
+		all = append(all, c.Rows[i].Ratio.Against(1+b.Limit, b.Figure == load.Rate))
 	}
 	return all, nil
 }

@@ -124,5 +124,5 @@ func outcome(b load.Bound, c *analyze.Change) stat.Outcome {
 	if c.Metric == sample.Errors {
 		return stat.OutcomeOf(b.Holds(c.ErrorShare))
 	}
-	return c.Ratio.Against(1+b.Share, b.Figure == load.Rate)
+	return c.Ratio.Against(1+b.Limit, b.Figure == load.Rate)
 }
