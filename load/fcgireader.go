@@ -37,15 +37,10 @@ func (f *FastCGI) merge(o *FastCGI) {
 
 const maxStderr = 512
 
-func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
+func (fcgiProtocol) readers(s readerConfig) func() reader {
 	s.tally.FastCGI = new(FastCGI)
 	shared := &fcgiReaderShared{tally: s.tally}
-	own, all := make([]fcgiReader, n), make([]reader, n)
-	for i := range own {
-		own[i].shared = shared
-		all[i] = &own[i]
-	}
-	return all
+	return func() reader { return &fcgiReader{shared: shared} }
 }
 
 type fcgiReaderShared struct {

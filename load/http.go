@@ -33,14 +33,9 @@ func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byt
 	return append(http1.AppendHeadEnd(b), q.body...)
 }
 
-func (o httpProtocol) newReaders(n int, s readerConfig) []reader {
+func (o httpProtocol) readers(s readerConfig) func() reader {
 	shared := &httpReaderShared{tally: s.tally, minor: o.minor}
-	own, all := make([]httpReader, n), make([]reader, n)
-	for i := range own {
-		own[i].shared = shared
-		all[i] = &own[i]
-	}
-	return all
+	return func() reader { return &httpReader{shared: shared} }
 }
 
 type httpReaderShared struct {

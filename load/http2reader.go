@@ -8,17 +8,15 @@ import (
 	"github.com/tarehq/tare/internal/wire/http2"
 )
 
-func (http2Protocol) newReaders(n int, s readerConfig) []reader {
-	all := make([]reader, n)
-	for i := range all {
+func (http2Protocol) readers(s readerConfig) func() reader {
+	return func() reader {
 		r := &http2Reader{config: s, streams: make([]http2Stream, s.maxInFlight)}
 		for slot := range r.streams {
 			r.streams[slot].response.checked = s.expected.newCheck()
 		}
 		r.reset()
-		all[i] = r
+		return r
 	}
-	return all
 }
 
 // http2Reader is the reader of an HTTP/2 connection. Each stream passes through these stages:

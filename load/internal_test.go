@@ -93,7 +93,7 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 				h := hist.New()
 				h.RecordN(time.Duration(second.Requests)*time.Millisecond, int64(second.Requests))
 				second.Index = i
-				s.add(&workerSecond{second, h})
+				s.add(&unpackedSecond{second, h, 1})
 			}
 			got := s.finish(test.took)
 			for i := range got {

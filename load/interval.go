@@ -30,7 +30,7 @@ func (w *worker) deliverSecond() {
 	if !w.run.isSession() {
 		w.countKinds()
 	}
-	w.run.parts <- workerSecond{w.current.second, w.current.latency}
+	w.run.parts <- unpackedSecond{w.current.second, w.current.latency, 1}
 	w.current.second = Second{}
 	select {
 	case w.current.latency = <-w.run.spareHistograms:

@@ -85,7 +85,7 @@ func (j *Joiner) Second(part int, s Second) error {
 	if s.Index < j.reported { // a second in which a worker did not run is reported late
 		j.timeline.partials[s.Index] = j.timeline.reopen(s.Index)
 	}
-	j.timeline.add(&workerSecond{s, h})
+	j.timeline.add(&unpackedSecond{s, h, 1})
 	j.advance()
 	return nil
 }

@@ -9,8 +9,8 @@ type protocol interface {
 	defaultPort(secure bool) string
 	// render appends the bytes of a request; last marks the last request of its connection.
 	render(dst []byte, q *request, to address, last bool) []byte
-	// newReaders returns a reader for each of a worker's n connections.
-	newReaders(n int, s readerConfig) []reader
+	// readers returns a function that makes a reader for each of a worker's connections.
+	readers(s readerConfig) func() reader
 }
 
 // isFastCGI reports whether a protocol is FastCGI. A connection carries one request at a time, and

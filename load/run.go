@@ -43,7 +43,7 @@ type run struct {
 	drainedSlices   chan Slice           // from a Session's workers when they are drained; nil in a Run
 	drainSeq        atomic.Int64         // number of drains so far
 	running         sync.WaitGroup       // the workers' goroutines
-	parts           chan workerSecond    // from the workers
+	parts           chan unpackedSecond    // from the workers
 	spareHistograms chan *hist.Histogram // for the workers, emptied
 	timeline        *timeline
 }
@@ -115,7 +115,7 @@ func newRun(j *job) *run {
 	r := &run{
 		job: j, plan: &j.plan, requestBudget: newBudget(j.plan.Requests), errorBudget: newBudget(j.plan.MaxErrors),
 		timeline:        newTimeline(j.plan.Threads, j.plan.Trace.Second),
-		parts:           make(chan workerSecond, 2*j.plan.Threads),
+		parts:           make(chan unpackedSecond, 2*j.plan.Threads),
 		spareHistograms: make(chan *hist.Histogram, 2*j.plan.Threads),
 	}
 	r.pendingConns.Store(int64(j.plan.Connections * j.connsPerBusy()))
@@ -244,7 +244,7 @@ func (r *run) reportProgress(isMeasuring bool, elapsed time.Duration) {
 }
 
 // merge merges a worker's part of a second or slice and recycles its histogram.
-func (r *run) merge(p *workerSecond) {
+func (r *run) merge(p *unpackedSecond) {
 	if r.isSession() {
 		r.timeline.total.Merge(p.latency)
 	} else {

@@ -8,9 +8,17 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-type workerSecond struct {
+// unpackedSecond is a second, or a part of it, whose histogram is not packed yet.
+type unpackedSecond struct {
 	sum     Second
 	latency *hist.Histogram
+	reports int // number of workers that it is from
+}
+
+func (s *unpackedSecond) merge(o *unpackedSecond) {
+	s.sum.add(o.sum)
+	s.latency.Merge(o.latency)
+	s.reports += o.reports
 }
 
 // timeline merges the seconds of all workers. Only the coordinator uses it. Packing a histogram
@@ -18,15 +26,9 @@ type workerSecond struct {
 type timeline struct {
 	workers  int
 	trace    func(Second)
-	partials map[int]*partialSecond
+	partials map[int]*unpackedSecond
 	complete []Second
 	total    *hist.Histogram
-}
-
-type partialSecond struct {
-	reports int
-	sum     Second
-	latency *hist.Histogram
 }
 
 // maxPackedSeconds limits the seconds whose histograms are kept, and so the size of a long run's
@@ -34,21 +36,18 @@ type partialSecond struct {
 const maxPackedSeconds = 3600
 
 func newTimeline(workers int, trace func(Second)) *timeline {
-	return &timeline{workers: workers, trace: trace, partials: make(map[int]*partialSecond), total: hist.New()}
+	return &timeline{workers: workers, trace: trace, partials: make(map[int]*unpackedSecond), total: hist.New()}
 }
 
 // add merges a worker's second. The caller may reuse its histogram.
-func (s *timeline) add(p *workerSecond) {
+func (s *timeline) add(p *unpackedSecond) {
 	s.total.Merge(p.latency)
 	b := s.partials[p.sum.Index]
 	if b == nil {
-		b = &partialSecond{latency: hist.New()}
+		b = &unpackedSecond{latency: hist.New()}
 		s.partials[p.sum.Index] = b
 	}
-	b.reports++
-	b.sum.add(p.sum)
-	b.latency.Merge(p.latency)
-	if b.reports == s.workers {
+	if b.merge(p); b.reports == s.workers {
 		s.report(s.pack(p.sum.Index))
 	}
 }
@@ -96,52 +95,37 @@ const minTail = 0.1 // shortest last second, in seconds, that shows a rate
 // finish returns the seconds of a run of the given length. A last part longer than minTail becomes
 // a second of its own; anything after that is added to the last second.
 func (s *timeline) finish(elapsed time.Duration) []Second {
-	whole := int(elapsed / time.Second)
-	if elapsed.Seconds()-float64(whole) > minTail {
-		whole++
+	n := int(elapsed / time.Second)
+	if elapsed.Seconds()-float64(n) > minTail {
+		n++
 	}
-	whole = max(whole, 1)
-	s.foldTail(whole)
-	for n := range whole {
-		if s.partials[n] != nil {
-			s.pack(n)
+	n = max(n, 1)
+	end := len(s.complete)
+	for i := range s.partials {
+		end = max(end, i+1)
+	}
+	if end > n {
+		last := s.reopen(n - 1)
+		for i := n; i < end; i++ {
+			last.merge(s.reopen(i))
+			delete(s.partials, i)
+		}
+		s.partials[n-1], s.complete = last, s.complete[:min(n, len(s.complete))]
+	}
+	for i := range n {
+		if s.partials[i] != nil {
+			s.pack(i)
 		}
 	}
 	return s.complete
 }
 
-func (s *timeline) foldTail(n int) {
-	var late []int
-	for i := range s.partials {
-		if i >= n {
-			late = append(late, i)
-		}
-	}
-	if len(late) == 0 && len(s.complete) <= n {
-		return
-	}
-	last := s.reopen(n - 1)
-	for _, i := range late {
-		last.sum.add(s.partials[i].sum)
-		last.latency.Merge(s.partials[i].latency)
-		delete(s.partials, i)
-	}
-	for ; len(s.complete) > n; s.complete = s.complete[:len(s.complete)-1] {
-		tail := s.complete[len(s.complete)-1]
-		last.sum.add(tail)
-		if h, err := tail.Latency.Unpack(); err == nil {
-			last.latency.Merge(h)
-		}
-	}
-	s.partials[n-1] = last
-	s.pack(n - 1)
-}
-
-func (s *timeline) reopen(n int) *partialSecond {
+// reopen returns second n with its histogram.
+func (s *timeline) reopen(n int) *unpackedSecond {
 	if b := s.partials[n]; b != nil {
 		return b
 	}
-	b := &partialSecond{latency: hist.New()}
+	b := &unpackedSecond{latency: hist.New()}
 	if n < len(s.complete) {
 		b.sum = s.complete[n]
 		if h, err := s.complete[n].Latency.Unpack(); err == nil {

@@ -116,15 +116,14 @@ func (w *worker) prepareConns() {
 		w.messages = append(w.messages, newMessage(w.job, q.request, i, f))
 	}
 	w.nextIndex = (w.plan.Part.FirstThread + w.index) * len(w.messages) / w.plan.wholeThreads()
-	exchanges := make([]exchange, len(w.conns)*w.plan.Pipeline)
-	config := readerConfig{&w.tally, &w.job.expected, w.plan.Pipeline}
-	for i, reader := range w.job.protocol.newReaders(len(w.conns), config) {
-		own := exchanges[:w.plan.Pipeline:w.plan.Pipeline]
+	newReader := w.job.protocol.readers(readerConfig{&w.tally, &w.job.expected, w.plan.Pipeline})
+	for i := range w.conns {
 		c := conn{fd: -1, response: response{slot: -1}, reusable: reusable{
-			firstAttempt: true, reader: reader, exchanges: own, check: w.job.expected.newCheck(),
+			firstAttempt: true, reader: newReader(), exchanges: make([]exchange, w.plan.Pipeline),
+			check: w.job.expected.newCheck(),
 		}}
-		c.reusable.http2, _ = reader.(*http2Reader)
-		w.conns[i], exchanges = c, exchanges[w.plan.Pipeline:]
+		c.reusable.http2, _ = c.reusable.reader.(*http2Reader)
+		w.conns[i] = c
 	}
 }
 
