@@ -43,7 +43,7 @@ type run struct {
 	drainedSlices   chan Slice           // from a Session's workers when they are drained; nil in a Run
 	drainSeq        atomic.Int64         // number of drains so far
 	running         sync.WaitGroup       // the workers' goroutines
-	parts           chan unpackedSecond    // from the workers
+	parts           chan unpackedSecond  // from the workers
 	spareHistograms chan *hist.Histogram // for the workers, emptied
 	timeline        *timeline
 }

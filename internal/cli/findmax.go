@@ -72,17 +72,12 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	watch := newLive(newProgress(env.Stderr), &flags.plan)
 	search := flags.find.search
 	search.Tried = func(t load.Try) { watch.display.print("%s", tryLine(t)) }
-	runner, err := flags.openRunner(ctx, env, func(text string) { watch.display.print("%s", text) })
-	if err != nil {
+	return flags.generate(ctx, env, watch.display, func(runPlan runFunc) (err error) {
+		search.Run = runPlan
+		run.SearchResult, err = search.Find(ctx, flags.plan)
 		watch.display.end()
-		return openFailure(ctx, err)
-	}
-	search.Run = runner.run
-	found, err := search.Find(ctx, flags.plan)
-	closeErr := runner.close()
-	watch.display.end()
-	run.SearchResult = found
-	return joinClosing(run.show(ctx, env, flags, err), closeErr)
+		return run.show(ctx, env, flags, err)
+	})
 }
 
 // show writes what a search found. err is the search's error.

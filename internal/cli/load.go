@@ -88,34 +88,29 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	about := about(flags)
 	watch := newLive(newProgress(env.Stderr), &flags.plan)
 	flags.plan.Trace.Started = func() { about.Started = time.Now() }
-	runner, err := flags.openRunner(ctx, env, func(text string) { watch.display.print("%s", text) })
-	if err != nil {
+	return flags.generate(ctx, env, watch.display, func(run runFunc) error {
+		r, err := run(ctx, flags.plan)
 		watch.display.end()
-		return openFailure(ctx, err)
-	}
-	r, err := runner.run(ctx, flags.plan)
-	closeErr := runner.close()
-	watch.display.end()
-	if r != nil {
-		if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}, err); outErr != nil {
-			return joinClosing(outErr, closeErr)
+		if r != nil {
+			if err := showLoad(env, flags, &report.Run{Result: *r, About: about}, err); err != nil {
+				return err
+			}
 		}
-	}
-	if err := loadFailure(r, err); err != nil {
-		return joinClosing(err, closeErr)
-	}
-	switch n := r.Errors.Total(); {
-	case ctx.Err() != nil && err != nil:
-		err = &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
-	case err != nil:
-	case len(flags.failIf.Bounds) > 0:
-		err = boundsError(flags.failIf, r)
-	case n > 0:
-		err = fmt.Errorf("load: %s; the first: %s", report.CountErrors(n), r.Errors.First)
-	default:
-		err = lossError(r)
-	}
-	return joinClosing(err, closeErr)
+		if err := loadFailure(r, err); err != nil {
+			return err
+		}
+		switch n := r.Errors.Total(); {
+		case ctx.Err() != nil && err != nil:
+			return &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
+		case err != nil:
+			return err
+		case len(flags.failIf.Bounds) > 0:
+			return boundsError(flags.failIf, r)
+		case n > 0:
+			return fmt.Errorf("load: %s; the first: %s", report.CountErrors(n), r.Errors.First)
+		}
+		return lossError(r)
+	})
 }
 
 // boundsError returns an error if a run violates a bound. Without a bound of errors, none may occur.

@@ -125,35 +125,42 @@ func (f *fleetFlags) openPrograms(env Env) (all []*fleet.Program, err error) {
 // runFunc runs a Plan, as load.Run does.
 type runFunc func(context.Context, load.Plan) (*load.Result, error)
 
-type runner struct {
-	run   runFunc
-	close func() error
+// generate calls do with the function that runs Plans: in this process, or with agents, which end
+// after do. The function do ends the display.
+func (f *loadFlags) generate(ctx context.Context, env Env, display *progress, do func(runFunc) error) error {
+	if !f.fleet.isUsed() {
+		return do(f.runPlan)
+	}
+	note := func(text string) { display.print("%s", text) }
+	all, remove, err := f.openFleet(ctx, env, note)
+	if err != nil {
+		display.end()
+		return openFailure(ctx, err)
+	}
+	err = do(all.Run)
+	all.Close()
+	return joinClosing(err, remove())
 }
 
-// openRunner returns a runner for the flags. Note receives what happens to agents.
-func (f *loadFlags) openRunner(ctx context.Context, env Env, note func(string)) (_ runner, err error) {
-	if !f.fleet.isUsed() {
-		return runner{f.runPlan, func() error { return nil }}, nil
-	}
-	remove := func() error { return nil }
+// openFleet starts the agents. After the fleet was closed, the caller calls remove.
+func (f *loadFlags) openFleet(ctx context.Context, env Env, note func(string)) (_ *fleet.Fleet, remove func() error,
+	err error) {
+	remove = func() error { return nil }
 	var hosts []fleet.Host
 	if f.fleet.kubernetes.Agents > 0 {
 		job, err := fleet.StartJob(ctx, f.fleet.kubernetes, note)
 		if err != nil {
-			return runner{}, err
+			return nil, nil, err
 		}
 		hosts, remove = job.Hosts(), job.Delete
 	} else if hosts, err = f.fleet.hosts(env); err != nil {
-		return runner{}, usageError(fmt.Errorf("load: %w", err))
+		return nil, nil, usageError(fmt.Errorf("load: %w", err))
 	}
 	all, err := fleet.Open(ctx, hosts, fleet.Options{OnLoss: f.fleet.onLoss, TLS: f.tls, Note: note})
 	if err != nil {
-		return runner{}, errors.Join(withProgramFlag(err), remove())
+		return nil, nil, errors.Join(withProgramFlag(err), remove())
 	}
-	return runner{all.Run, func() error {
-		all.Close()
-		return remove()
-	}}, nil
+	return all, remove, nil
 }
 
 // withProgramFlag names the flag for hosts of an architecture without a program.

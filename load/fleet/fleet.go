@@ -69,6 +69,9 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 		return nil, errors.New("fleet: no hosts")
 	}
 	o.Silence = cmp.Or(o.Silence, DefaultSilence)
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
 	f := &Fleet{options: o, zero: time.Now(), events: make(chan event), done: make(chan struct{})}
 	for i, name := range uniqueNames(hosts) {
 		c := &clock{pong: make(chan struct{}, 1)}
@@ -76,12 +79,16 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no agent within %v", openTimeout))
 	defer cancel()
-	stopNoting := f.noteWaiting()
-	errs := f.each(func(l *link) error {
-		defer l.isOpened.Store(true)
-		return l.open(ctx, o.Silence)
-	})
-	stopNoting()
+	var errs []error
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		errs = f.each(func(l *link) error {
+			defer l.isOpened.Store(true)
+			return l.open(ctx, o.Silence)
+		})
+	}()
+	f.awaitOpened(opened)
 	failed := new(Error)
 	for i, l := range f.links {
 		if errs[i] != nil {
@@ -102,32 +109,21 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 
 const noteEvery = 5 * time.Second // interval of reports of hosts that have not responded
 
-// noteWaiting reports the hosts whose agents have not started, when they change, until the function
-// that it returns is called.
-func (f *Fleet) noteWaiting() (stop func()) {
-	if f.options.Note == nil {
-		return func() {}
-	}
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticks := time.NewTicker(noteEvery)
-		defer ticks.Stop()
-		for last := ""; ; {
-			select {
-			case <-ticks.C:
-			case <-over:
-				return
-			}
-			if names := f.unopened(); names != "" && names != last {
-				f.options.Note("waiting for " + names)
-				last = names
-			}
+// awaitOpened waits until opened is closed. It reports the hosts whose agents have not started, when
+// they change.
+func (f *Fleet) awaitOpened(opened <-chan struct{}) {
+	ticks := time.NewTicker(noteEvery)
+	defer ticks.Stop()
+	for last := ""; ; {
+		select {
+		case <-ticks.C:
+		case <-opened:
+			return
 		}
-	}()
-	return func() {
-		close(over)
-		<-done
+		if names := f.unopened(); names != "" && names != last {
+			f.options.Note("waiting for " + names)
+			last = names
+		}
 	}
 }
 
@@ -215,7 +211,5 @@ func (f *Fleet) alive() (all []*link) {
 func (f *Fleet) lose(l *link, why string) {
 	l.isLost = true
 	l.kill()
-	if f.options.Note != nil {
-		f.options.Note(fmt.Sprintf("the generator on %s was lost: %s", l.name, why))
-	}
+	f.options.Note(fmt.Sprintf("the generator on %s was lost: %s", l.name, why))
 }
