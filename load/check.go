@@ -2,10 +2,7 @@ package load
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"hash"
 	"slices"
 	"strings"
 
@@ -15,7 +12,6 @@ import (
 type expectation struct {
 	statuses *[1000]bool // allowed status codes; nil allows all below 400
 	body     []byte      // nil allows any body
-	sum      []byte      // SHA-256 of the body; nil allows any body
 	fields   []expectedField
 }
 
@@ -35,13 +31,6 @@ func (e *Expect) prepare() (expectation, error) {
 		}
 		x.statuses[status] = true
 	}
-	if e.BodySHA256 != "" {
-		sum, err := hex.DecodeString(e.BodySHA256)
-		if err != nil || len(sum) != sha256.Size {
-			return x, badPlan("expected SHA-256 %q: want %d hexadecimal digits", e.BodySHA256, 2*sha256.Size)
-		}
-		x.sum = sum
-	}
 	for _, line := range e.Header {
 		name, value, hasValue := strings.Cut(line, ":")
 		if !http1.ValidToken(name) {
@@ -54,31 +43,22 @@ func (e *Expect) prepare() (expectation, error) {
 
 // newCheck returns the body and field checks of a connection, or nil if only the status matters.
 func (x *expectation) newCheck() *check {
-	if x.body == nil && x.sum == nil && len(x.fields) == 0 {
+	if x.body == nil && len(x.fields) == 0 {
 		return nil
 	}
-	k := &check{expected: x, missing: make([]bool, len(x.fields))}
-	if x.sum != nil {
-		k.hash = sha256.New()
-	}
-	return k
+	return &check{expected: x, missing: make([]bool, len(x.fields))}
 }
 
 // check verifies the responses of a connection, one at a time.
 type check struct {
 	expected *expectation
-	hash     hash.Hash         // nil if no sum is expected
-	missing  []bool            // by expected field: not seen yet
-	matched  int               // bytes of the expected body received so far
-	differs  bool              // the body differs from the expected one
-	sum      [sha256.Size]byte // reused for the body's sum
+	missing  []bool // by expected field: not seen yet
+	matched  int    // bytes of the expected body received so far
+	differs  bool   // the body differs from the expected one
 }
 
 func (k *check) begin() {
 	k.matched, k.differs = 0, false
-	if k.hash != nil {
-		k.hash.Reset()
-	}
 	for i := range k.missing {
 		k.missing[i] = true
 	}
@@ -107,9 +87,6 @@ func (k *check) section(text []byte, h *http1.Head) {
 }
 
 func (k *check) data(piece []byte) {
-	if k.hash != nil {
-		_, _ = k.hash.Write(piece)
-	}
 	if k.expected.body == nil || k.differs {
 		return
 	}
@@ -119,9 +96,7 @@ func (k *check) data(piece []byte) {
 }
 
 func (k *check) wrongBody() bool {
-	x := k.expected
-	return x.body != nil && (k.differs || k.matched < len(x.body)) || x.sum != nil &&
-		!bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
+	return k.expected.body != nil && (k.differs || k.matched < len(k.expected.body))
 }
 
 // judge returns why a complete response is wrong, or NoFailure.
@@ -149,11 +124,8 @@ func (f Failure) describe(a *response) string {
 		return fmt.Sprintf("response without the expected header field %q",
 			k.expected.fields[slices.Index(k.missing, true)].name)
 	case FailedBody:
-		if a.checked.hash == nil {
-			return fmt.Sprintf("body of %d bytes differs from the expected %d bytes", a.body,
-				len(a.checked.expected.body))
-		}
-		return fmt.Sprintf("body of %d bytes has the unexpected SHA-256 %x", a.body, a.checked.hash.Sum(nil))
+		return fmt.Sprintf("body of %d bytes differs from the expected %d bytes", a.body,
+			len(a.checked.expected.body))
 	}
 	return fmt.Sprintf("unexpected status %d", a.status)
 }

@@ -240,7 +240,6 @@ func TestBadPlansAreRejected(t *testing.T) {
 		"FastCGI allows one":                   {URL: "fcgi://127.0.0.1/", Pipeline: 2},
 		"cannot be combined with pipelining":   {URL: "http://127.0.0.1/", Pace: load.Constant(1), Think: 1},
 		"expected status 99":                   {URL: "http://127.0.0.1/", Expect: load.Expect{Status: []int{99}}},
-		`expected SHA-256 "ab"`:                {URL: "http://127.0.0.1/", Expect: load.Expect{BodySHA256: "ab"}},
 		`expected header field "a b"`:          {URL: "http://127.0.0.1/", Expect: load.Expect{Header: []string{"a b"}}},
 		`template "{{x}}": want {{seq}}`:       {URL: "http://127.0.0.1/", Template: true, Body: "{{x}}"},
 		`template "{{seq": want {{seq}}`:       {URL: "http://127.0.0.1/", Template: true, Body: "{{seq"},

@@ -1,9 +1,7 @@
 package load_test
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"log"
@@ -184,7 +182,6 @@ func checkSamples(t *testing.T, r *load.Result, n int) {
 func TestBodiesAreTransferredAndChecked(t *testing.T) {
 	const bodies = 4
 	body := strings.Repeat("0123456789abcdef", 8_000)
-	sum := sha256.Sum256([]byte(body))
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,7 +193,7 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 			})
 			p := load.Plan{URL: o.URL, Method: "POST", Body: body, Connections: 3, Threads: 1, Requests: bodies,
 				Timeout: 20 * time.Second}
-			p.Expect = load.Expect{Status: []int{200}, BodySHA256: hex.EncodeToString(sum[:]),
+			p.Expect = load.Expect{Status: []int{200}, Body: []byte(body),
 				Header: []string{"x-kind: large", "Content-Type"}}
 			mode.plan(&p)
 			r := run(t, p)
@@ -206,13 +203,6 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 					r.Errors)
 			}
 			testkit.Contains(t, strings.ToLower(r.Head), "x-kind: large\r\n", "head", r.Head)
-			p.Expect = load.Expect{BodySHA256: strings.Repeat("0", 64)}
-			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies ||
-				!strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {
-				t.Errorf("another body: errors %+v", r.Errors)
-			}
-			p.Expect = load.Expect{Body: []byte(body)}
-			runCleanly(t, p)
 			p.Requests = 1
 			for _, other := range []string{"", body + "x", body[:len(body)-1] + "\x00"} {
 				p.Expect = load.Expect{Body: []byte(other)}

@@ -25,6 +25,7 @@ type loadFlags struct {
 	http3          bool
 	closeEach      bool
 	bodyFile, urls string // file names; "-" is standard input
+	expectBody     string // likewise
 	insecure       bool
 	caCert         string
 	cert, key      string
@@ -96,8 +97,8 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 		"replace {{seq}}, {{seq 5 9}}, {{random 5 9}} and {{hex 8}} in URLs, header fields and the body")
 	set.Var(parsed("statuses", &plan.Expect.Status, parseStatuses), "expect-status",
 		"count responses without these `STATUSES` as errors, such as 200,304 or 2xx (default all below 400)")
-	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "",
-		"count bodies without this SHA-256 `HEX` as errors (default any body)")
+	set.StringVar(&f.expectBody, "expect-body", "",
+		"count bodies other than the contents of `FILE` as errors; - is standard input (default any body)")
 	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "end after `N` errors (default unlimited)")
 	set.Var(parsed("bounds", &f.failIf, load.ParseGoal), "fail-if",
 		"exit with 1 if the run violates one of these `BOUNDS` of percentiles, mean, max, rps or errors, such as 'p99<20ms,errors<0.1%'\n(default errors>0)")

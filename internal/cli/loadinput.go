@@ -17,20 +17,22 @@ import (
 )
 
 func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
-	if f.bodyFile == stdio && f.urls == stdio {
-		return errors.New("load: standard input cannot be both --body-file and --urls")
-	}
 	t := agent.TLS{Insecure: f.insecure, ServerName: f.sni}
-	var urls string
+	var urls, expected, fromStdin string
 	for _, in := range []struct {
 		flag, name string
 		text       *string
 	}{
-		{"body-file", f.bodyFile, &f.plan.Body}, {"urls", f.urls, &urls}, {"cacert", f.caCert, &t.CA},
-		{"cert", f.cert, &t.Cert}, {"key", f.key, &t.Key},
+		{"body-file", f.bodyFile, &f.plan.Body}, {"urls", f.urls, &urls}, {"expect-body", f.expectBody, &expected},
+		{"cacert", f.caCert, &t.CA}, {"cert", f.cert, &t.Cert}, {"key", f.key, &t.Key},
 	} {
-		if in.name == "" {
+		switch {
+		case in.name == "":
 			continue
+		case in.name == stdio && fromStdin != "":
+			return fmt.Errorf("load: standard input cannot be both --%s and --%s", fromStdin, in.flag)
+		case in.name == stdio:
+			fromStdin = in.flag
 		}
 		if *in.text, err = readInput(ctx, env, in.name); err != nil {
 			return fmt.Errorf("load: --%s: %w", in.flag, err)
@@ -40,6 +42,9 @@ func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 		if f.plan.List, err = parseRequests(urls); err != nil {
 			return fmt.Errorf("load: --urls %q: %w", f.urls, err)
 		}
+	}
+	if f.expectBody != "" {
+		f.plan.Expect.Body = []byte(expected)
 	}
 	if !f.insecure && f.caCert == "" && f.cert == "" && f.sni == "" {
 		return nil
