@@ -7,50 +7,37 @@ import (
 	"net/url"
 	"strings"
 	"unicode"
-
-	"golang.org/x/perf/benchfmt"
 )
 
-// WriteBench writes the run as one line of Go's benchmark format, which benchstat reads. The lines
-// of several runs may share a file. A run without a response has no line.
+// WriteBench writes the run as one line of Go's benchmark format, which benchstat reads
+// (go.dev/design/14313-benchmark-format). The lines of several runs may share a file. A run without
+// a response has no line.
 func (r *Run) WriteBench(w io.Writer) error {
 	if r.Requests == 0 {
 		return nil
 	}
-	out := benchfmt.NewWriter(w)
-	for _, unit := range []struct{ name, better string }{{"req/s", "higher"}, {"errors/req", "lower"}} {
-		m := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit.name, Key: "better"},
-			OrigUnit: unit.name, Value: unit.better}
-		if err := out.Write(m); err != nil {
-			return err
-		}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Unit req/s better=higher\nUnit errors/req better=lower\ncpu: %s\ntare: %s\n\n",
+		r.About.Machine.CPU, r.About.Tool)
+	fmt.Fprintf(&b, "BenchmarkLoad/path=%s/connections=%d %d", benchName(r.URL), r.Connections, r.Requests)
+	value := func(v float64, unit string) { fmt.Fprintf(&b, " %v %s", v, unit) }
+	value(r.PerSecond(), "req/s")
+	for _, q := range []float64{0.5, 0.9, 0.99, 0.999} {
+		value(float64(r.Latency.Quantile(q)), fmt.Sprintf("p%g-ns", 100*q))
 	}
-	ns := func(q float64) float64 { return float64(r.Latency.Quantile(q)) }
-	res := &benchfmt.Result{
-		Name:  benchfmt.Name(fmt.Sprintf("Load/path=%s/connections=%d", benchName(r.URL), r.Connections)),
-		Iters: int(r.Requests),
-		Config: []benchfmt.Config{
-			{Key: "cpu", Value: []byte(r.About.Machine.CPU), File: true},
-			{Key: "tare", Value: []byte(r.About.Tool), File: true},
-		},
-		Values: []benchfmt.Value{
-			{Value: r.PerSecond(), Unit: "req/s"},
-			{Value: ns(0.5), Unit: "p50-ns"}, {Value: ns(0.9), Unit: "p90-ns"}, {Value: ns(0.99), Unit: "p99-ns"},
-			{Value: ns(0.999), Unit: "p99.9-ns"},
-			{Value: float64(r.Latency.Mean()), Unit: "mean-ns"},
-			{Value: r.perRequest(float64(r.Bytes)), Unit: "B/req"},
-			{Value: r.perRequest(float64(r.Errors.Total())), Unit: "errors/req"},
-		},
+	value(float64(r.Latency.Mean()), "mean-ns")
+	value(r.perRequest(float64(r.Bytes)), "B/req")
+	value(r.perRequest(float64(r.Errors.Total())), "errors/req")
+	g := &r.Generator
+	if g.UserSeconds > 0 { // benchstat treats 0 ns and other times as different units
+		value(r.perRequest(g.UserSeconds*1e9), "user-ns/req")
 	}
-	for _, cost := range []benchfmt.Value{
-		{Value: r.perRequest(r.Generator.UserSeconds * 1e9), Unit: "user-ns/req"},
-		{Value: r.perRequest(r.Generator.SysSeconds * 1e9), Unit: "sys-ns/req"},
-	} {
-		if cost.Value > 0 { // benchstat treats 0 ns and other times as different units
-			res.Values = append(res.Values, cost)
-		}
+	if g.SysSeconds > 0 {
+		value(r.perRequest(g.SysSeconds*1e9), "sys-ns/req")
 	}
-	return out.Write(res)
+	b.WriteByte('\n')
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // benchName returns a URL's path as part of a benchmark's name, which slashes and spaces would end.
