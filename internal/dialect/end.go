@@ -26,3 +26,8 @@ func Usage(tool string, err error, code int) error {
 	}
 	return &Exit{Code: code, Stderr: fmt.Sprintf("%v\nsee \"tare %s -h\"\n", err, tool)}
 }
+
+// Print returns the effect of a flag with which a tool prints a text and exits.
+func Print(text string, code int) func(value string) error {
+	return func(string) error { return &Exit{Code: code, Stdout: text} }
+}

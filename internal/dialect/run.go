@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,8 @@ import (
 
 // Tool is a parsed command line of an emulated load generator.
 type Tool interface {
-	Plan() load.Plan
+	// Plan returns the plan of the run. It calls giveUp when the tool would exit early.
+	Plan(giveUp func()) load.Plan
 	Begin(stdout, stderr io.Writer)
 	Report(stdout, stderr io.Writer, r *load.Result) error
 	// Footnotes explains where figures of the report mislead.
@@ -21,11 +21,6 @@ type Tool interface {
 // prober is a tool that tries to connect before the run.
 type prober interface {
 	Probe(ctx context.Context) error
-}
-
-// earlyExiter is a tool that exits early after too many failures.
-type earlyExiter interface {
-	GivesUp(e *load.Errors) bool
 }
 
 // Run runs a tool and prints its output. The error is an *Exit if the tool exits without a report,
@@ -39,7 +34,7 @@ func Run(ctx context.Context, t Tool, stdout, stderr io.Writer, footnotes bool) 
 	t.Begin(stdout, stderr)
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	r, err := load.Run(ctx, planWithExit(t, giveUp))
+	r, err := load.Run(ctx, t.Plan(giveUp))
 	if r == nil {
 		return err
 	}
@@ -50,25 +45,4 @@ func Run(ctx context.Context, t Tool, stdout, stderr io.Writer, footnotes bool) 
 		}
 	}
 	return err
-}
-
-// planWithExit returns the tool's plan. Its Trace calls giveUp when the tool would exit early.
-func planWithExit(t Tool, giveUp func()) load.Plan {
-	p := t.Plan()
-	q, ok := t.(earlyExiter)
-	if !ok {
-		return p
-	}
-	trace := *cmp.Or(p.Trace, &load.Trace{})
-	report := trace.Progress
-	trace.Progress = func(g load.Progress) {
-		switch {
-		case q.GivesUp(&g.Errors):
-			giveUp()
-		case report != nil:
-			report(g)
-		}
-	}
-	p.Trace = &trace
-	return p
 }

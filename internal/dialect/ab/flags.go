@@ -76,7 +76,7 @@ func (c *Command) flags() []getopt.Flag {
 		takes('A', func(who string) error { c.addCredentials("Authorization", who); return nil }),
 		takes('P', func(who string) error { c.addCredentials("Proxy-Authorization", who); return nil }),
 		takes('X', nil),
-		{Short: 'V', Set: func(string) error { return printText(versionText, 0) }},
+		{Short: 'V', Set: dialect.Print(versionText, 0)},
 		on('k', &c.keepAlive),
 		on('d', &c.noPercentiles),
 		on('S', &c.noDeviation),
@@ -86,16 +86,12 @@ func (c *Command) flags() []getopt.Flag {
 		text('e', &c.csvFile),
 		on('r', &c.continueOnError),
 		text('m', &c.method),
-		{Short: 'h', Long: "help", Set: func(string) error { return printText(usageText, exitUsage) }},
+		{Short: 'h', Long: "help", Set: dialect.Print(usageText, exitUsage)},
 		{Short: 'I'},
 		takes('Z', nil),
 		takes('f', c.setProtocol),
 		takes('E', c.setCertificate),
 	}
-}
-
-func printText(text string, code int) error {
-	return &dialect.Exit{Code: code, Stdout: text}
 }
 
 func setNumber(most int, do func(n int)) func(value string) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // Plan returns the plan of the run. Its Trace writes progress to the stderr of Begin.
-func (c *Command) Plan() load.Plan {
+func (c *Command) Plan(giveUp func()) load.Plan {
 	p := load.Plan{
 		URL:         c.target.url(),
 		Method:      c.method,
@@ -26,8 +26,15 @@ func (c *Command) Plan() load.Plan {
 		Timeout:     c.timeout,
 		Samples:     c.requests,
 		Trace: &load.Trace{
-			Started:  func() { c.started = time.Now() },
-			Progress: func(g load.Progress) { c.progress(g) },
+			Started: func() { c.started = time.Now() },
+			Progress: func(g load.Progress) {
+				switch {
+				case c.givesUp(&g.Errors):
+					giveUp()
+				case g.Measuring:
+					c.printProgress(int(g.Requests))
+				}
+			},
 		},
 	}
 	if c.source.IsValid() {
@@ -93,12 +100,6 @@ func (c *Command) Begin(stdout, stderr io.Writer) {
 		fmt.Fprintln(stdout)
 	} else {
 		fmt.Fprint(stdout, "...")
-	}
-}
-
-func (c *Command) progress(g load.Progress) {
-	if g.Measuring {
-		c.printProgress(int(g.Requests))
 	}
 }
 

@@ -195,7 +195,7 @@ func TestProgressIsPrintedInTenths(t *testing.T) {
 	c := testkit.Value(ab.Parse([]string{"-n", "1005", "http://h/"}))(t)
 	var stdout, stderr strings.Builder
 	c.Begin(&stdout, &stderr)
-	p := c.Plan()
+	p := c.Plan(nil)
 	p.Trace.Progress(load.Progress{Measuring: false, Requests: 500})
 	p.Trace.Progress(load.Progress{Measuring: true, Requests: 99})
 	p.Trace.Progress(load.Progress{Measuring: true, Requests: 320})
@@ -303,7 +303,7 @@ func TestFlagsSetThePlan(t *testing.T) {
 				p.TLS.MinVersion == p.TLS.MaxVersion && p.TLS.MinVersion == 0x0303
 		}},
 	} {
-		if p := testkit.Value(ab.Parse(strings.Fields(c.line)))(t).Plan(); !c.ok(&p) {
+		if p := testkit.Value(ab.Parse(strings.Fields(c.line)))(t).Plan(nil); !c.ok(&p) {
 			t.Errorf("%s: %s: got %+v", c.name, c.line, p)
 		}
 	}

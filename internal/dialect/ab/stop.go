@@ -74,7 +74,7 @@ func socketStop(why cause, first string) *stop {
 	return &stop{fmt.Sprintf("%s: %s%s (%d)\n", call, strings.ToUpper(text[:1]), text[1:], int(errno)), int(errno)}
 }
 
-// GivesUp reports whether ab would exit: it does after a socket error without -r.
-func (c *Command) GivesUp(e *load.Errors) bool {
+// givesUp reports whether ab would exit: it does after a socket error without -r.
+func (c *Command) givesUp(e *load.Errors) bool {
 	return !c.continueOnError && (e.Connect > 0 || e.Read > 0 && causeOf(load.FailedRead, e.First) == reset)
 }

@@ -38,12 +38,9 @@ Unsupported: -C, -D, -g and -p.
 `
 
 func (c *Command) flags() []getopt.Flag {
-	print := func(letter byte, name, text string) getopt.Flag {
-		return getopt.Flag{Short: letter, Long: name, Set: func(string) error { return &dialect.Exit{Stdout: text} }}
-	}
 	return []getopt.Flag{
-		print('V', "version", versionText),
-		print('h', "help", usageText),
+		{Short: 'V', Long: "version", Set: dialect.Print(versionText, 0)},
+		{Short: 'h', Long: "help", Set: dialect.Print(usageText, 0)},
 		{Short: 'C', Long: "config"},
 		{Short: 'D', Long: "debug"},
 		getopt.Switch('v', "verbose", &c.verbose, true),

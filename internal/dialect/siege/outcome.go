@@ -100,9 +100,3 @@ func ratio(a, b float64) float64 {
 	}
 	return a / b
 }
-
-// GivesUp reports whether siege would exit. While the run lasts, only failures without a response
-// are known here.
-func (c *Command) GivesUp(e *load.Errors) bool {
-	return e.WithoutResponse() >= maxFailures
-}

@@ -14,8 +14,9 @@ import (
 // maxSamples limits the memory for the times of requests. Requests beyond it are only counted.
 const maxSamples = 2_000_000
 
-// Plan returns the plan of the run.
-func (c *Command) Plan() load.Plan {
+// Plan returns the plan of the run. siege exits after maxFailures, of which only those without a
+// response are known during the run.
+func (c *Command) Plan(giveUp func()) load.Plan {
 	p := load.Plan{
 		URL:         c.server.scheme + "://" + c.server.authority() + c.urls[0].path,
 		Header:      c.headerLines(),
@@ -28,6 +29,11 @@ func (c *Command) Plan() load.Plan {
 		// time, as siege does.
 		Requests: c.requests(),
 		Samples:  int(min(c.requests(), maxSamples)),
+		Trace: &load.Trace{Progress: func(g load.Progress) {
+			if g.Errors.WithoutResponse() >= maxFailures {
+				giveUp()
+			}
+		}},
 	}
 	if c.http10 {
 		p.Version = load.HTTP10

@@ -228,10 +228,18 @@ func TestFlagsSetThePlan(t *testing.T) {
 			return strings.Join(p.Header[:2], "|") == "Host: h|Accept-Encoding: gzip, deflate"
 		}},
 	} {
-		if p := parse(t, c.line).Plan(); !c.ok(&p) {
+		if p := parse(t, c.line).Plan(nil); !c.ok(&p) {
 			t.Errorf("%s: got %+v", c.line, p)
 		}
 	}
+}
+
+func TestManyFailuresEndTheRun(t *testing.T) {
+	gaveUp := 0
+	p := parse(t, "h").Plan(func() { gaveUp++ })
+	p.Trace.Progress(load.Progress{Errors: load.Errors{Connect: 1023, Status: 9}})
+	p.Trace.Progress(load.Progress{Errors: load.Errors{Connect: 1023, Read: 1}})
+	testkit.Equal(t, gaveUp, 1)
 }
 
 func TestURLFilesAreParsed(t *testing.T) {
@@ -247,7 +255,7 @@ h:8080/${PAGE}?b=c  POST name=value
 http://h:8080/two DELETE
 http://h:8080/three PUT <`+data+`
 `)
-	p := parse(t, "-f "+urls).Plan()
+	p := parse(t, "-f "+urls).Plan(nil)
 	var got []string
 	for _, r := range p.List {
 		got = append(got, fmt.Sprint(r.Method, " ", r.URL, " ", r.Body, " ", strings.Join(r.Header, ", ")))
@@ -280,14 +288,14 @@ limit = 999
 cache = false
 show-logfile = true
 `)
-	p := parse(t, "-c 4 -R "+rc).Plan()
+	p := parse(t, "-c 4 -R "+rc).Plan(nil)
 	if p.URL != "http://h:81/" || p.Connections != 4 || p.Requests != 12 || p.Think != 500*time.Millisecond ||
 		p.Timeout != 9*time.Second ||
 		p.Version != load.HTTP10 || p.PerConnection != 0 ||
 		strings.Join(p.Header, "|") != "Host: h:81|Accept: */*|Accept-Encoding: *|User-Agent: me|X-A: b|Connection: keep-alive" {
 		t.Errorf("got %+v", p)
 	}
-	if p := parse(t, "-c 900 h -R "+rc).Plan(); p.Connections != 900 || p.URL != "http://h:80/" {
+	if p := parse(t, "-c 900 h -R "+rc).Plan(nil); p.Connections != 900 || p.URL != "http://h:80/" {
 		t.Errorf("got %+v", p)
 	}
 }

@@ -58,7 +58,7 @@ func (c *Command) flags() []getopt.Flag {
 		getopt.Switch('L', "latency", &c.latency, true),
 		getopt.Value('T', "timeout", func(v string) error { return readTime(&c.timeout, v) }),
 		getopt.Value('r', "requests", func(v string) error { c.isV1 = true; return readNumber(&c.requests, v) }),
-		{Short: 'h', Long: "help", Set: func(string) error { return printText(usageText) }},
+		{Short: 'h', Long: "help", Set: dialect.Print(usageText, exitCode)},
 		getopt.Switch('v', "version", &c.version, true),
 
 		getopt.Value('R', "rate", nil),
@@ -68,10 +68,6 @@ func (c *Command) flags() []getopt.Flag {
 }
 
 const exitCode = 1 // wrk's exit code without a run, even for help
-
-func printText(text string) error {
-	return &dialect.Exit{Code: exitCode, Stdout: text}
-}
 
 // Parse parses wrk's command line, without the program's name. Errors are *dialect.Exit.
 func Parse(args []string) (*Command, error) {
@@ -117,7 +113,7 @@ func (c *Command) setHeader(line string) error {
 func (c *Command) finish(rest []string) error {
 	switch {
 	case len(rest) == 0 && c.version:
-		return printText(versionText + usageText)
+		return &dialect.Exit{Code: exitCode, Stdout: versionText + usageText}
 	case len(rest) == 0:
 		return errors.New("wrk: missing URL")
 	case len(rest) > 1:

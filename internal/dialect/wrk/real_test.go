@@ -50,7 +50,7 @@ func ours(t *testing.T, line string) (report string, r *load.Result) {
 	testkit.Must(t, err)
 	var out, stderr strings.Builder
 	c.Begin(&out, &stderr)
-	r = testkit.Value(load.Run(t.Context(), c.Plan()))(t)
+	r = testkit.Value(load.Run(t.Context(), c.Plan(nil)))(t)
 	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
 		t.Errorf("%v, on stderr %q", err, stderr.String())
 	}

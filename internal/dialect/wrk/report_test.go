@@ -236,7 +236,7 @@ func TestHelpAndVersionEndTheCommand(t *testing.T) {
 
 func TestFlagsSetThePlan(t *testing.T) {
 	c := testkit.Value(Parse(strings.Fields("-t32 -c100 -r10k -H A:1 https://h:1/")))(t)
-	p := c.Plan()
+	p := c.Plan(nil)
 	if p.Connections != 96 || p.Threads != 32 || p.Requests != 9984 || p.Duration != 0 || p.URL != "https://h:1/" ||
 		len(p.Header) != 1 || !p.TLS.InsecureSkipVerify {
 		t.Errorf("got %+v", p)

@@ -43,8 +43,8 @@ func (c *Command) total() uint64 { return c.requests / c.threads * c.threads }
 // the measured latency.
 const requestTimeout = hist.Longest
 
-// Plan returns the plan of the run. Like wrk, it verifies no certificate.
-func (c *Command) Plan() load.Plan {
+// Plan returns the plan of the run. Like wrk, it verifies no certificate, and never gives up.
+func (c *Command) Plan(func()) load.Plan {
 	return load.Plan{
 		URL:         c.url,
 		Header:      c.header,
