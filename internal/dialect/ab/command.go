@@ -6,9 +6,11 @@ package ab
 import (
 	"cmp"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/dialect"
@@ -30,7 +32,8 @@ const (
 
 // Command is a parsed command line of ab.
 type Command struct {
-	target      targetURL
+	server      dialect.Server
+	path        string
 	method      string
 	body        string
 	sendsBody   bool
@@ -79,7 +82,7 @@ func parse(args []string) (*Command, error) {
 	if len(rest) != 1 {
 		return nil, fmt.Errorf("ab: want one URL after all flags, got %d: %q", len(rest), rest)
 	}
-	if c.target, err = parseURL(rest[0]); err != nil {
+	if err := c.setURL(rest[0]); err != nil {
 		return nil, fmt.Errorf("ab: URL %q: %w", rest[0], err)
 	}
 	if c.concurrency > c.requests {
@@ -91,4 +94,19 @@ func parse(args []string) (*Command, error) {
 	}
 	c.method = cmp.Or(c.method, "GET")
 	return c, nil
+}
+
+// setURL parses [http[s]://]host[:port]/path.
+func (c *Command) setURL(text string) (err error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok || scheme != "http" && scheme != "https" {
+		scheme, rest = "http", text
+	}
+	authority, path, ok := strings.Cut(rest, "/")
+	if !ok {
+		return errors.New("want a path after the host, at least /")
+	}
+	c.path = "/" + path
+	c.server, err = dialect.ParseServer(scheme, authority)
+	return err
 }

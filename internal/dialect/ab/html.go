@@ -14,9 +14,9 @@ func (c *Command) printHTML(w io.Writer, r *load.Result, o *outcome) {
 	}
 	fmt.Fprintf(w, "\n\n<table %s>\n", c.tableAttributes)
 	line("Server Software:", "%s", server(r.Head))
-	line("Server Hostname:", "%s", c.target.host)
-	line("Server Port:", "%d", c.target.port)
-	line("Document Path:", "%s", c.target.path)
+	line("Server Hostname:", "%s", c.server.Hostname())
+	line("Server Port:", "%d", c.server.Port)
+	line("Document Path:", "%s", c.path)
 	line("Document Length:", "%s", c.lengthText(o))
 	line("Concurrency Level:", "%d", c.concurrency)
 	line("Time taken for tests:", "%.3f seconds", o.seconds)

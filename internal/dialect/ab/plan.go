@@ -15,7 +15,7 @@ import (
 // Plan returns the plan of the run. Its Trace writes progress to the stderr of Begin.
 func (c *Command) Plan(giveUp func()) load.Plan {
 	p := load.Plan{
-		URL:         c.target.url(),
+		URL:         c.server.Scheme + "://" + c.server.Authority() + c.path,
 		Method:      c.method,
 		Header:      c.headerLines(),
 		Body:        c.body,
@@ -40,7 +40,7 @@ func (c *Command) Plan(giveUp func()) load.Plan {
 	if c.source.IsValid() {
 		p.Sources = []netip.Addr{c.source}
 	}
-	if c.target.secure {
+	if c.server.Scheme == "https" {
 		p.TLS = c.tlsConfig()
 	}
 	return p
@@ -60,7 +60,7 @@ func (c *Command) headerLines() (lines []string) {
 	}
 	lines = append(lines, c.header...)
 	for _, own := range []struct{ name, line string }{
-		{"Host", c.target.hostLine()},
+		{"Host", c.server.HostLine()},
 		{"User-Agent", "User-Agent: ApacheBench/2.3"},
 		{"Accept", "Accept: */*"},
 	} {
@@ -95,7 +95,7 @@ func (c *Command) Begin(stdout, stderr io.Writer) {
 	fmt.Fprint(stdout, "This is ApacheBench, Version 2.3 <$Revision$>\n"+
 		"Copyright 1996 Adam Twiss, Zeus Technology Ltd, http://www.zeustech.net/\n"+
 		"Licensed to The Apache Software Foundation, http://www.apache.org/\n\n")
-	fmt.Fprintf(stdout, "Benchmarking %s (be patient)", c.target.host)
+	fmt.Fprintf(stdout, "Benchmarking %s (be patient)", c.server.Hostname())
 	if c.progressStep > 0 {
 		fmt.Fprintln(stdout)
 	} else {

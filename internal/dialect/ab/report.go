@@ -46,18 +46,18 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 
 func (c *Command) printSubject(w io.Writer, r *load.Result, o *outcome) {
 	fmt.Fprintf(w, "\n\nServer Software:        %s\n", server(r.Head))
-	fmt.Fprintf(w, "Server Hostname:        %s\n", c.target.host)
-	fmt.Fprintf(w, "Server Port:            %d\n", c.target.port)
+	fmt.Fprintf(w, "Server Hostname:        %s\n", c.server.Hostname())
+	fmt.Fprintf(w, "Server Port:            %d\n", c.server.Port)
 	if s := &c.session; s.protocol != "" {
 		fmt.Fprintf(w, "SSL/TLS Protocol:       %s\n", s.protocol)
 		if s.temp != "" {
 			fmt.Fprintf(w, "Server Temp Key:        %s\n", s.temp)
 		}
 	}
-	if name := c.serverName(); c.target.secure && name != "" {
+	if name := c.serverName(); c.server.Scheme == "https" && name != "" {
 		fmt.Fprintf(w, "TLS Server Name:        %s\n", name)
 	}
-	fmt.Fprintf(w, "\nDocument Path:          %s\n", c.target.path)
+	fmt.Fprintf(w, "\nDocument Path:          %s\n", c.path)
 	fmt.Fprintf(w, "Document Length:        %s\n\n", c.lengthText(o))
 }
 

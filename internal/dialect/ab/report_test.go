@@ -315,7 +315,7 @@ func TestInvalidCommandLinesAreRejected(t *testing.T) {
 		{"http://h/ -n 5", "want one URL after all flags, got 3"},
 		{"http://h", "want a path after the host, at least /"},
 		{"http:///x", "want a host"},
-		{"http://h:0/x", `port "0": want a number from 1 to 65535`},
+		{"http://h:0/x", `port "0": want an integer from 1 to 65535`},
 		{"-c 2 http://h/", "concurrency 2 exceeds the number of requests, 1"},
 		{"-n 0 http://h/", `flag -n: "0": want an integer from 1 to 100000000`},
 		{"-c 20001 -n 30000 http://h/", "from 1 to 20000"},

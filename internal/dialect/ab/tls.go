@@ -44,7 +44,7 @@ func (c *Command) tlsConfig() *tls.Config {
 	config.InsecureSkipVerify = true
 	config.ServerName = c.serverName()
 	if config.ServerName == "" {
-		config.ServerName = c.target.host // an IP address, which SNI omits
+		config.ServerName = c.server.Hostname() // an IP address, which SNI omits
 	}
 	if config.MinVersion == 0 {
 		config.MinVersion = tls.VersionTLS10
@@ -60,7 +60,7 @@ func (c *Command) tlsConfig() *tls.Config {
 
 // serverName returns the name for SNI, which never holds an IP address.
 func (c *Command) serverName() string {
-	name := c.target.host
+	name := c.server.Hostname()
 	if host, ok := c.headerValue("Host"); ok {
 		name = host
 	}

@@ -37,10 +37,9 @@ const (
 // Command is a parsed command line of siege.
 type Command struct {
 	settings
-	urls           []target
-	server         origin // common to all URLs
-	requestedUsers int    // number of users before the limit; 0 if within it
-	notice         string // message about conflicting flags
+	urls           []target // all of one server
+	requestedUsers int      // number of users before the limit; 0 if within it
+	notice         string   // message about conflicting flags
 }
 
 type settings struct {
@@ -197,6 +196,5 @@ func (c *Command) readURLs() (err error) {
 			return err
 		}
 	}
-	c.server = c.urls[0].origin
 	return nil
 }

@@ -17,8 +17,9 @@ const maxSamples = 2_000_000
 // Plan returns the plan of the run. siege exits after maxFailures, of which only those without a
 // response are known during the run.
 func (c *Command) Plan(giveUp func()) load.Plan {
+	first := &c.urls[0]
 	p := load.Plan{
-		URL:         c.server.scheme + "://" + c.server.authority() + c.urls[0].path,
+		URL:         first.server.Scheme + "://" + first.server.Authority() + first.path,
 		Header:      c.headerLines(),
 		Connections: c.users,
 		Duration:    c.time,
@@ -41,11 +42,11 @@ func (c *Command) Plan(giveUp func()) load.Plan {
 	if !c.keepAlive {
 		p.PerConnection = 1
 	}
-	if c.server.scheme == "https" {
+	if first.server.Scheme == "https" {
 		p.TLS = &tls.Config{InsecureSkipVerify: true} // siege verifies no certificate
 	}
 	if len(c.urls) == 1 {
-		only := c.request(&c.urls[0])
+		only := c.request(first)
 		p.Method, p.Body = only.Method, only.Body
 		p.Header = append(p.Header, only.Header...)
 		return p
@@ -72,7 +73,7 @@ func (c *Command) headerLines() (lines []string) {
 		}
 	}
 	if !slices.ContainsFunc(c.header, given("Host")) {
-		lines = append(lines, c.server.hostLine())
+		lines = append(lines, c.urls[0].server.HostLine())
 	}
 	// siege checks only the first field of -H.
 	if len(c.header) == 0 || !given("Accept")(c.header[0]) {

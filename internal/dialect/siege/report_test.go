@@ -315,7 +315,7 @@ func TestInvalidCommandLinesAreRejected(t *testing.T) {
 		{"--bogus h", `unknown flag "--bogus"; siege's unsupported flags are`},
 		{"-H nothing h", `flag -H: "nothing": want "Name: value"`},
 		{"ftp://h/", `siege: URL "ftp://h/": scheme "ftp" is not supported: want http or https`},
-		{"http://h:x/", `port "x": want a number from 1 to 65535`},
+		{"http://h:x/", `port "x": want an integer from 1 to 65535`},
 		{"http://:80/", "want a host"},
 		{"-f /nonexistent", "siege: read the file of URLs: open /nonexistent"},
 		{"-R /nonexistent h", "siege: read the file of -R: open /nonexistent"},

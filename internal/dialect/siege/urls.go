@@ -1,39 +1,15 @@
 package siege
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"strings"
+
+	"github.com/tarehq/tare/internal/dialect"
 )
 
-type origin struct {
-	scheme, host string // the host as written, including brackets of IPv6
-	port         int
-}
-
-func (p origin) authority() string {
-	return net.JoinHostPort(strings.Trim(p.host, "[]"), strconv.Itoa(p.port))
-}
-
-func (p origin) hostLine() string {
-	if p.port == defaultPort(p.scheme) {
-		return "Host: " + p.host
-	}
-	return fmt.Sprintf("Host: %s:%d", p.host, p.port)
-}
-
-func defaultPort(scheme string) int {
-	if scheme == "https" {
-		return 443
-	}
-	return 80
-}
-
 type target struct {
-	origin
+	server             dialect.Server
 	method, path, body string
 	hasBody            bool   // the request has Content-Length, even if its body is empty
 	shown              string // text in the line of a transaction
@@ -59,9 +35,9 @@ func (c *Command) parseFile(name, text string) (urls []target, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("siege: %s:%d: %w", name, number, err)
 		}
-		if len(urls) > 0 && t.origin != urls[0].origin {
+		if len(urls) > 0 && t.server != urls[0].server {
 			return nil, fmt.Errorf("siege: %s:%d: server %q differs from the first URL's: only one is supported", name,
-				number, t.authority())
+				number, t.server.Authority())
 		}
 		urls = append(urls, t)
 	}
@@ -106,8 +82,7 @@ func (c *Command) parseTarget(text string) (t target, err error) {
 	if !ok {
 		scheme, rest = "http", text
 	}
-	t.scheme = strings.ToLower(scheme)
-	if t.scheme != "http" && t.scheme != "https" {
+	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
 		return t, fmt.Errorf("scheme %q is not supported: want http or https", scheme)
 	}
 	authority, path := rest, "/"
@@ -117,28 +92,11 @@ func (c *Command) parseTarget(text string) (t target, err error) {
 	path, _, _ = strings.Cut(path, "#")
 	t.path = escape("/" + strings.TrimPrefix(path, "/"))
 	if t.shown = t.path; t.hasBody {
-		t.shown = t.scheme + "://" + rest
+		t.shown = scheme + "://" + rest
 	}
 	authority = authority[strings.LastIndexByte(authority, '@')+1:] // siege ignores credentials in a URL
-	t.host, t.port, err = splitPort(authority, defaultPort(t.scheme))
+	t.server, err = dialect.ParseServer(scheme, authority)
 	return t, err
-}
-
-func splitPort(authority string, fallback int) (host string, port int, err error) {
-	colon := strings.LastIndexByte(authority, ':')
-	if colon < 0 || strings.HasSuffix(authority, "]") {
-		host, port = authority, fallback
-	} else {
-		host = authority[:colon]
-		port, err = strconv.Atoi(authority[colon+1:])
-		if err != nil || port < 1 || port > 65535 {
-			return "", 0, fmt.Errorf("port %q: want a number from 1 to 65535", authority[colon+1:])
-		}
-	}
-	if host == "" {
-		err = errors.New("want a host")
-	}
-	return host, port, err
 }
 
 // readBody returns data, or the contents of the file if data is "<file". Like siege, it trims the
