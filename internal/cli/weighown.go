@@ -3,11 +3,8 @@
 package cli
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,13 +17,14 @@ import (
 )
 
 type ownFlags struct {
-	env                []string
-	path, host, expect string
-	fcgi               bool
-	ready              time.Duration
-	save               string
-	buildA, buildB     string
-	failIf             string
+	env            []string
+	path, host     string
+	expect         int // status; 0 if it is not set
+	fcgi           bool
+	ready          time.Duration
+	save           string
+	buildA, buildB string
+	failIf         string
 
 	set *pflag.FlagSet
 }
@@ -36,7 +34,8 @@ func (f *ownFlags) define(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.env, "env", nil, "own application: set `NAME=value` in its environment, with the same placeholders; may be repeated")
 	set.StringVar(&f.path, "path", "/", "own application: request this `PATH`, with an optional query")
 	set.StringVar(&f.host, "host", "localhost", "own application: send this `HOST`")
-	set.StringVar(&f.expect, "expect", "", "own application: require this `STATUS` with any body, or 'status:200 sha256:DIGITS'\n(default its own response when alone, with a status below 400)")
+	set.Var(parsed("status", &f.expect, parseStatus), "expect",
+		"own application: require this `STATUS`, with any body (default its own response when alone, with a status below 400)")
 	set.BoolVar(&f.fcgi, "fcgi", false, "own application: use FastCGI instead of HTTP")
 	set.DurationVar(&f.ready, "ready", 10*time.Second, "own application: wait for its first response for `TIME`")
 	set.StringVar(&f.save, "save", "", "own application: only write the experiment to `FILE`, for tare weigh FILE")
@@ -64,10 +63,8 @@ func (f *ownFlags) rejectFor(what string) error {
 
 func (f *ownFlags) experiment(env Env, command []string) (s *lab.Experiment, err error) {
 	request := lab.OwnRequest{Path: f.path, Host: f.host}
-	if f.set.Changed("expect") {
-		if request.Expect, err = parseExpect(f.expect); err != nil {
-			return nil, fmt.Errorf("--expect: %w", err)
-		}
+	if f.expect != 0 {
+		request.Expect = lab.Expectation{Status: f.expect, By: lab.ByStatus}
 	}
 	if err := f.check(); err != nil {
 		return nil, err
@@ -126,39 +123,12 @@ func (f *ownFlags) application(env Env, words []string) (lab.Own, error) {
 	return lab.Own{Command: command, Env: all, Folder: env.Dir, FastCGI: f.fcgi, Ready: f.ready}, nil
 }
 
-// parseExpect parses the expected response: a status, or "status:200 sha256:DIGITS".
-func parseExpect(text string) (x lab.Expectation, err error) {
-	const want = "want a status such as 200, or 'status:200 sha256:DIGITS'"
-	for _, part := range strings.Fields(text) {
-		key, value, named := strings.Cut(part, ":")
-		if !named {
-			key, value = "status", part
-		}
-		switch key {
-		case "status":
-			x.Status, err = strconv.Atoi(value)
-			if err != nil || len(value) != 3 || x.Status < http.StatusOK || x.Status > 599 {
-				return x, fmt.Errorf("%q: %s", text, want)
-			}
-		case "sha256":
-			x.SHA256 = value
-			if sum, err := hex.DecodeString(value); err != nil || len(sum) != sha256.Size {
-				return x, fmt.Errorf("%q: want sha256: and 64 hexadecimal digits", text)
-			}
-		default:
-			return x, fmt.Errorf("%q: %s", text, want)
-		}
+func parseStatus(text string) (int, error) {
+	status, err := strconv.Atoi(text)
+	if err != nil || status < 200 || status > 599 {
+		return 0, errors.New("want a status from 200 to 599")
 	}
-	if x.Status == 0 && x.SHA256 == "" {
-		return x, fmt.Errorf("%q: %s", text, want)
-	}
-	if x.Status == 0 {
-		x.Status = http.StatusOK
-	}
-	if x.SHA256 == "" {
-		x.By = lab.ByStatus
-	}
-	return x, nil
+	return status, nil
 }
 
 // commandLine returns the flags for the report to repeat.
