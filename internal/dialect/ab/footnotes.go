@@ -47,7 +47,7 @@ func (c *Command) noteTimes(add func(string, ...any), r *load.Result, o *outcome
 
 func (c *Command) noteFailures(add func(string, ...any), r *load.Result, o *outcome) {
 	if o.stop != nil {
-		if o.stop.code != pollTimeout().code && !c.continueOnError {
+		if o.stop.Code != pollTimeout().Code && !c.continueOnError {
 			add("with -r, ab continues after socket errors")
 		}
 		add("the run until then had %d responses and %d errors, the first %q", r.Requests, r.Errors.Total(),

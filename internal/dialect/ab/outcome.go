@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/load"
 )
 
@@ -25,7 +26,7 @@ type outcome struct {
 	connect, receive, length, exceptions int // failures; a request may have several
 	writes, non2xx, kept                 int
 	transferred, html, sent              int64
-	stop                                 *stop // why ab would have exited early; nil otherwise
+	stop                                 *dialect.Exit // how ab would have exited early; nil otherwise
 
 	lastDone time.Duration // when the last request completed, since measuring began
 }

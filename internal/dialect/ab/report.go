@@ -15,11 +15,11 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	c.stderr = stderr
 	c.printProgress(len(o.requests))
 	if o.stop != nil {
-		fmt.Fprint(stderr, o.stop.text)
+		fmt.Fprint(stderr, o.stop.Stderr)
 		if n := len(o.requests); n > 0 {
 			fmt.Fprintf(stdout, "Total of %d requests completed\n", n)
 		}
-		return &dialect.Exit{Code: o.stop.code}
+		return &dialect.Exit{Code: o.stop.Code}
 	}
 	if c.progressStep > 0 {
 		fmt.Fprintf(stderr, "Finished %d requests\n", len(o.requests))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/load"
 )
 
@@ -39,21 +40,16 @@ func causeOf(f load.Failure, first string) cause {
 	return success
 }
 
-// stop is an early exit of ab: its message on stderr, and its exit code.
-type stop struct {
-	text string
-	code int
-}
-
 // pollTimeout is ab's exit when no connection had an event within the timeout of -s.
-func pollTimeout() *stop {
+func pollTimeout() *dialect.Exit {
 	const timeUp = 70007 // APR_TIMEUP
-	return &stop{fmt.Sprintf("apr_pollset_poll: The timeout specified has expired (%d)\n", timeUp), timeUp & 0xff}
+	return &dialect.Exit{Code: timeUp & 0xff,
+		Stderr: fmt.Sprintf("apr_pollset_poll: The timeout specified has expired (%d)\n", timeUp)}
 }
 
 // socketStop is ab's exit after a socket error without -r. The failed call depends on when the
 // kernel reports the error: most refused connections fail in ab's first read.
-func socketStop(why cause, first string) *stop {
+func socketStop(why cause, first string) *dialect.Exit {
 	errno, call := syscall.ECONNRESET, "apr_socket_recv"
 	if why == unconnected {
 		errno = syscall.ECONNREFUSED
@@ -71,7 +67,8 @@ func socketStop(why cause, first string) *stop {
 		call = "socket"
 	}
 	text := errno.Error()
-	return &stop{fmt.Sprintf("%s: %s%s (%d)\n", call, strings.ToUpper(text[:1]), text[1:], int(errno)), int(errno)}
+	return &dialect.Exit{Code: int(errno),
+		Stderr: fmt.Sprintf("%s: %s%s (%d)\n", call, strings.ToUpper(text[:1]), text[1:], int(errno))}
 }
 
 // givesUp reports whether ab would exit: it does after a socket error without -r.
