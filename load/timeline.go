@@ -107,8 +107,10 @@ func (s *timeline) finish(elapsed time.Duration) []Second {
 	if end > n {
 		last := s.reopen(n - 1)
 		for i := n; i < end; i++ {
-			last.merge(s.reopen(i))
-			delete(s.partials, i)
+			if i < len(s.complete) || s.partials[i] != nil {
+				last.merge(s.reopen(i))
+				delete(s.partials, i)
+			}
 		}
 		s.partials[n-1], s.complete = last, s.complete[:min(n, len(s.complete))]
 	}
