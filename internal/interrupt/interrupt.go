@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 )
 
 // Context returns a context that ends at the first of some signals; its cause names the signal.
-// From then on, or when parent ends, the signals have their default action: a second one ends the
-// process, however soon it follows. The program may handle the same signals elsewhere to end
-// parent.
+// After repeatTime, or when parent ends, the signals have their default action: a second one ends
+// the process. The program may handle the same signals elsewhere to end parent.
 //
 // stop ends the context and gives the signals their default action.
 func Context(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
@@ -27,27 +27,33 @@ func Contexts(parent context.Context, signals ...os.Signal) (first, second conte
 	return first, second, endInTurn(second, signals, endFirst, endSecond)
 }
 
+// repeatTime is how long the signals after one count as the same one: timeout(1) sends a signal to its
+// child, and then to the group of both.
+const repeatTime = 100 * time.Millisecond
+
 // endInTurn ends contexts, of which last is the last one, at one signal each.
 func endInTurn(last context.Context, signals []os.Signal, ends ...context.CancelCauseFunc) (stop func()) {
 	c := make(chan os.Signal, len(ends)+1)
 	signal.Notify(c, signals...)
-	done := make(chan struct{})
+	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		receive(last, c, ends, func() { signal.Stop(c) }, raise)
+		receive(last, c, ends, over, func() { signal.Stop(c) }, raise)
 	}()
 	return func() {
 		for _, end := range ends {
 			end(nil)
 		}
+		close(over)
 		<-done
 	}
 }
 
 // receive ends a context at each signal from c, and then calls reset, which gives signals their
-// default action. One more may have arrived meanwhile: it is raised again.
-func receive(last context.Context, c <-chan os.Signal, ends []context.CancelCauseFunc, reset func(),
-	raise func(os.Signal)) {
+// default action. One more may have arrived meanwhile: it is raised again. It does not wait for
+// repeated signals once over is closed.
+func receive(last context.Context, c <-chan os.Signal, ends []context.CancelCauseFunc, over <-chan struct{},
+	reset func(), raise func(os.Signal)) {
 	var latest os.Signal
 	received := 0
 	for last.Err() == nil {
@@ -55,6 +61,13 @@ func receive(last context.Context, c <-chan os.Signal, ends []context.CancelCaus
 		case latest = <-c:
 			ends[received](fmt.Errorf("%v signal received", latest))
 			received++
+			select {
+			case <-time.After(repeatTime):
+			case <-over:
+			}
+			for len(c) > 0 {
+				<-c
+			}
 		case <-last.Done(): // perhaps because of a signal that is in c, too
 		}
 	}
