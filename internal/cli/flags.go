@@ -40,6 +40,9 @@ func checkFlags(set *pflag.FlagSet, required []requirement, excluded []exclusion
 func isFlagSet(set *pflag.FlagSet, name string) bool {
 	flag := set.Lookup(name)
 	text := flag.Value.String()
+	if list, ok := flag.Value.(pflag.SliceValue); ok && len(list.GetSlice()) == 0 {
+		return false
+	}
 	return flag.Changed && text != "" && (text != "false" || flag.Value.Type() != "bool")
 }
 

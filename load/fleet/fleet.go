@@ -159,17 +159,19 @@ func (l *link) open(ctx context.Context, silence time.Duration) error {
 		}
 		stop := context.AfterFunc(ctx, l.kill)
 		lacks, err := l.greet(silence)
+		if err == nil && lacks != "" { // the command ends, or ctx ends it
+			_ = l.in.Close()
+			_ = l.end(io.EOF)
+		}
 		stop()
-		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
-			err = l.end(err)
+		switch ended := context.Cause(ctx); {
+		case lacks != "" && ended != nil:
+			return ended
+		case cmp.Or(err, ended) != nil:
+			err = l.end(cmp.Or(err, ended))
 			return cmp.Or(context.Cause(ctx), err)
-		}
-		if lacks == "" {
+		case lacks == "":
 			return nil
-		}
-		_ = l.in.Close()
-		_ = l.end(io.EOF)
-		switch {
 		case installed:
 			return errors.New("the program was copied there, but cannot be executed (if its cache folder is mounted noexec, set XDG_CACHE_HOME there)")
 		case l.host.Install == nil:

@@ -379,6 +379,9 @@ func (r *run) watch() {
 		if limit := r.deadline(); limit > 0 && r.now() > limit {
 			p.link.giveUp("it reported no result")
 		}
+		if p.link.givenUp.Load() != nil && r.fleet.options.OnLoss == End {
+			r.stop() // the command may take long to end, and the others would go on until then
+		}
 	}
 }
 
