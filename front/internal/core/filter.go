@@ -29,22 +29,13 @@ type filters struct {
 }
 
 // filters completes the filters, which has those of modules.
-func (c *Compiler) filters(f *filters, s *conf.Settings) (err error) {
-	if f.fields, err = c.addHeaders(s.Header); err != nil {
-		return err
-	}
-	if f.expires, err = c.expires(s.Expires); err != nil {
-		return err
-	}
-	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
-		return err
-	}
+func (c *Compiler) filters(f *filters, s *conf.Settings) {
+	f.fields, f.expires, f.trailers = c.addHeaders(s.Header), c.expires(s.Expires), c.addTrailers(s.Trailers)
 	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
 	f.setBodyFilters(s.NoChunks)
 	f.NeedsHeader = f.expires != nil || f.added != nil || f.starts != nil || f.byType != nil || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	f.observes = f.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || f.AddsFields() || f.NeedsHeader
-	return nil
 }
 
 // AddsFields reports whether fields are added to headers.

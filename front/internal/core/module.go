@@ -8,14 +8,14 @@ import (
 )
 
 // Module is a feature outside of the core, and all that the core knows of it. Package front has the
-// table of modules.
+// table of modules. What compiles ends the compilation at an error: see Compiler.Failf.
 type Module struct {
 	// Prepare compiles what the module needs of the whole Config, before all Settings.
-	Prepare func(c *Compiler, at Slot) error
+	Prepare func(c *Compiler, at Slot)
 	// Compile compiles the module's part of Settings.
-	Compile func(c *Compiler, s *conf.Settings, at Slot) (Effect, error)
+	Compile func(c *Compiler, s *conf.Settings, at Slot) Effect
 	// Location compiles the module's part of a Location, whose Settings are compiled.
-	Location func(c *Compiler, loc *Location, from *conf.Location) error
+	Location func(c *Compiler, loc *Location, from *conf.Location)
 	// Variables are the module's variables.
 	Variables func(at Slot) map[string]KnownVariable
 	Families  []VariableFamily
@@ -68,16 +68,13 @@ func AddStep(all []Step, s Step) []Step {
 }
 
 // effects compiles the modules' parts of the Settings.
-func (c *Compiler) effects(r *Rules) error {
+func (c *Compiler) effects(r *Rules) {
 	f := r.Filters
 	for at, m := range c.modules {
 		if m.Compile == nil {
 			continue
 		}
-		e, err := m.Compile(c, r.Settings, Slot(at))
-		if err != nil {
-			return err
-		}
+		e := m.Compile(c, r.Settings, Slot(at))
 		if e.Rules == nil {
 			continue
 		}
@@ -100,7 +97,6 @@ func (c *Compiler) effects(r *Rules) error {
 		}
 		f.observes = f.observes || e.Observes
 	}
-	return nil
 }
 
 // ModuleRules returns what a module has compiled for the location, or nil.

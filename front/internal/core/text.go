@@ -86,13 +86,13 @@ func (t *Text) IsTrue(x *Exchange) bool {
 	return s != "" && s != "0"
 }
 
-// Text resolves the variables of a Text. An error is kept for WithPos; what says where the text is.
+// Text resolves the variables of a Text; what says where it is.
 func (c *Compiler) Text(what string, from conf.Text) Text {
 	if !grammar.HasVariables(from) {
 		return Text{Literal: string(from)}
 	}
 	t, err := c.resolve(from)
-	c.keep(what, err)
+	c.Check(what, err)
 	return t
 }
 

@@ -58,7 +58,7 @@ func compileHealthCheck(c *core.Compiler, p *proxy) error {
 	if c.Options.InMemory { // nothing is served
 		return nil
 	}
-	_, _ = core.Shared(c, checkKey(key), func() (bool, error) { addCheck(c, p, key, probe); return true, nil })
+	core.Shared(c, checkKey(key), func() bool { addCheck(c, p, key, probe); return true })
 	return nil
 }
 

@@ -11,13 +11,12 @@ import (
 // CharsetModule adds charsets to the types of responses: charset and charset_types. Files and
 // built-in pages have them from the location's Types.
 func CharsetModule() core.Module {
-	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect) {
 		if s.Files.Charset == "" {
-			return core.Effect{}, nil
+			return e
 		}
 		t := c.MediaTypes(&s.Files)
-		return core.Effect{Rules: t, Fields: func(x *core.Exchange, header http.Header) { addCharset(t, x, header) }},
-			nil
+		return core.Effect{Rules: t, Fields: func(x *core.Exchange, header http.Header) { addCharset(t, x, header) }}
 	}}
 }
 
