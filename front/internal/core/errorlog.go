@@ -83,7 +83,8 @@ func (x *Exchange) appendRequest(b []byte) []byte {
 
 // LogFile returns the file of a directive's target, which all plans share. lost makes the line about
 // lost lines.
-func (c *Compiler) LogFile(directive string, to accesslog.Target, lost func(lines int, why error) []byte) *accesslog.File {
+func (c *Compiler) LogFile(directive string, to accesslog.Target,
+	lost func(lines int, why error) []byte) *accesslog.File {
 	key := to.Path
 	if to.HasMany { // which is no path
 		key = ""
