@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -107,15 +106,15 @@ func compileUserID(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Eff
 	}
 	u.reset = c.Text("userid", "$uid_reset")
 	if e.Rules = u; from.Mode != "log" {
-		e.Fields = u.setCookie
+		e.Head = u.setCookie
 	}
 	return e
 }
 
 // setCookie sets the cookie of a client that has none, or whose cookie lacks the mark.
-func (u *userID) setCookie(x *core.Exchange, header http.Header) {
-	id := u.of(x)
-	id.make(x, u)
+func (u *userID) setCookie(w *core.Writer) {
+	id, header := u.of(w.X), w.Header()
+	id.make(w.X, u)
 	if id.set[3] == 0 {
 		return
 	}

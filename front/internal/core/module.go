@@ -1,7 +1,6 @@
 package core
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/tarehq/tare/front/conf"
@@ -32,13 +31,11 @@ type Slot int
 
 // Effect is what a module does with requests that some Settings apply to.
 type Effect struct {
-	Rules    any                                   // for the module itself; nil if it does nothing
-	Step     Step                                  // before the content
-	Fields   func(x *Exchange, header http.Header) // adds fields to the response
-	Start    func(w *Writer)                       // adds a stage of the body by the head alone
-	Bodies   []BodyFilter                          // change the body
-	Observes bool                                  // log needs to know the response
-	Log      func(x *Exchange)                     // after the response
+	Rules  any               // for the module itself; nil if it does nothing
+	Step   Step              // before the content
+	Head   func(w *Writer)   // changes the response's header, or adds a stage by it alone
+	Bodies []BodyFilter      // change the body
+	Log    func(x *Exchange) // after the response
 }
 
 // Step is what a module does in a phase between rewrite and content.
@@ -85,18 +82,15 @@ func (c *Compiler) effects(r *Rules) {
 		if e.Step.Run != nil {
 			r.moduleSteps = AddStep(r.moduleSteps, e.Step)
 		}
-		if e.Fields != nil {
-			f.added = append(f.added, e.Fields)
-		}
-		if e.Start != nil {
-			f.starts = append(f.starts, e.Start)
+		if e.Head != nil {
+			f.byHead = append(f.byHead, e.Head)
 		}
 		f.byType = append(f.byType, e.Bodies...)
 		if e.Log != nil {
 			r.logs = append(r.logs, e.Log)
 		}
-		f.observes = f.observes || e.Observes
 	}
+	f.observes = r.logs != nil
 }
 
 // ModuleRules returns what a module has compiled for the location, or nil.

@@ -25,7 +25,7 @@ func RefererModule() core.Module {
 					}
 					return "1"
 				},
-				IsCached: true, IsReplaceable: true, IsSetWhenEmpty: true,
+				IsCached: true, IsReplaceable: true, IsSet: core.AlwaysSet,
 			}}
 		},
 	}

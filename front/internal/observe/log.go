@@ -82,7 +82,7 @@ func compileAccessLogs(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.
 		}
 	}
 	if all != nil {
-		e = core.Effect{Rules: all, Observes: true, Log: all.write}
+		e = core.Effect{Rules: all, Log: all.write}
 	}
 	return e
 }
@@ -155,7 +155,7 @@ func logVariable(c *core.Compiler, name, escape string) (func([]byte, *core.Exch
 	slot, isGroup := c.Slots[name] // a group of a regular expression, or not set yet
 	isAssigned := c.Assigned[name] && !c.IsOverlaid(name)
 	isGroup = isGroup && !isAssigned && !known.IsCached
-	dash := escape == "" && !isAssigned && !known.IsSetWhenEmpty
+	dash := escape == "" && !isAssigned
 	return func(b []byte, x *core.Exchange) []byte {
 		s := value(x)
 		if s == "" && dash && (!isGroup || !x.Has(slot)) && (known.IsSet == nil || !known.IsSet(x)) {

@@ -48,7 +48,7 @@ func compileTrace(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effe
 	if !r.sampled.Empty() {
 		c.Use(core.NeedsStartTime)
 		if c.Options.ExportSpan != nil {
-			e.Observes, e.Log = true, r.export
+			e.Log = r.export
 		}
 	}
 	return e

@@ -16,19 +16,19 @@ func CharsetModule() core.Module {
 			return e
 		}
 		t := c.MediaTypes(&s.Files)
-		return core.Effect{Rules: t, Fields: func(x *core.Exchange, header http.Header) { addCharset(t, x, header) }}
+		return core.Effect{Rules: t, Head: func(w *core.Writer) { addCharset(t, w) }}
 	}}
 }
 
 // addCharset adds the charset to the type of a response without one. As in nginx 301 and 302 get
 // none.
-func addCharset(t *mediatype.Table, x *core.Exchange, header http.Header) {
-	if x.Response.Status == http.StatusMovedPermanently || x.Response.Status == http.StatusFound {
+func addCharset(t *mediatype.Table, w *core.Writer) {
+	if w.Status == http.StatusMovedPermanently || w.Status == http.StatusFound {
 		return
 	}
-	if media := header["Content-Type"]; len(media) == 1 {
+	if media := w.Header()["Content-Type"]; len(media) == 1 {
 		if with := t.WithCharset(media[0]); with != media[0] {
-			header["Content-Type"] = []string{with}
+			w.Header()["Content-Type"] = []string{with}
 		}
 	}
 }

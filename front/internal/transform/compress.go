@@ -52,7 +52,7 @@ func compileCompressions(c *core.Compiler, s *conf.Settings, at core.Slot) (e co
 	e.Bodies = compressions(c, s, all)
 	gunzip := compileGzip(c, s.Gunzip, all)
 	if gunzip != nil {
-		e.Start = gunzip.startGunzip
+		e.Head = gunzip.startGunzip
 	}
 	if gunzip != nil || e.Bodies != nil {
 		e.Rules = all
