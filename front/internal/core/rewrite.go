@@ -127,7 +127,7 @@ func (c *Compiler) ifLocation(from *conf.Location) *Location {
 	if from == nil {
 		return nil
 	}
-	loc := &Location{Path: from.Path, final: from.Match == "^~", internal: from.Internal}
+	loc := &Location{Path: from.Path}
 	c.At(from.Pos, func() {
 		if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
 			c.Failf("the location of an if must not have locations, steps or try_files")
