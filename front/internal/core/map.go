@@ -8,8 +8,7 @@ import (
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
-// mapping is a Map, compiled. Its variable is evaluated at the first use and then kept for the
-// request, unless it is volatile.
+// mapping is a Map, compiled.
 type mapping struct {
 	from   *conf.Map
 	slot   int
@@ -29,15 +28,9 @@ type MapKind func(c *Compiler, m *conf.Map, values []*Text, defaultValue *Text) 
 // eval returns the variable's value. Captures of the map's regular expressions are available to its
 // values only; in nginx they are available to later texts, too.
 func (m *mapping) eval(x *Exchange) string {
-	if !m.from.Volatile && x.Vars != nil && x.Vars[m.slot].isSet {
-		return x.Vars[m.slot].text
-	}
 	before := x.Captures
 	s := m.lookup(x, m.source.Eval(x)).Eval(x)
 	x.Captures = before
-	if !m.from.Volatile {
-		x.Set(m.slot, s)
-	}
 	return s
 }
 
@@ -55,7 +48,10 @@ func (c *Compiler) mapVariable(m *mapping) (Variable, error) {
 		m.isCompiling = false
 	}
 	c.TextNeeds |= m.needs
-	return m.eval, nil
+	if m.from.Volatile {
+		return m.eval, nil
+	}
+	return cachedVariable(m.slot, m.eval), nil
 }
 
 // compileMaps compiles all maps, also those that are not used.
