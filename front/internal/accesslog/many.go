@@ -22,11 +22,10 @@ func AppendPath(b []byte, path string) []byte {
 // IsPath reports whether AppendPath can append a path.
 func IsPath(path string) bool { return !strings.ContainsAny(path, "\x00\n") }
 
-// Many returns an opener of a writer of lines to many files. AppendPath has begun each line. Each
-// Write opens the files of its lines for appending. A line that cannot be written is lost, and
-// reported.
-func Many(open func(path string) (io.WriteCloser, error), report func(text string)) func() (io.WriteCloser, error) {
-	return func() (io.WriteCloser, error) { return &manyFiles{open: open, report: report}, nil }
+// Many returns a writer of lines to many files. AppendPath has begun each line. Each Write opens
+// the files of its lines for appending. A line that cannot be written is lost, and reported.
+func Many(open func(path string) (io.WriteCloser, error), report func(text string)) io.WriteCloser {
+	return &manyFiles{open: open, report: report}
 }
 
 // manyFiles writes lines to the files that they name. One goroutine writes, and any one closes.

@@ -52,7 +52,7 @@ func (to *Target) OpenFile(openPath func(path string) (io.WriteCloser, error), r
 	case to.Syslog != nil:
 		open = func() (io.WriteCloser, error) { return to.Syslog.Open(report), nil }
 	case to.HasMany:
-		open = Many(openPath, report)
+		open = func() (io.WriteCloser, error) { return Many(openPath, report), nil }
 	}
 	out, err := open()
 	if err != nil {

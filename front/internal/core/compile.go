@@ -100,8 +100,8 @@ func productName() string {
 	return name
 }
 
-// At compiles a part of the Config, whose errors get its position. That of the enclosing part applies
-// if pos is empty.
+// At compiles a part of the Config. Its errors get the position, or that of the enclosing part if
+// pos is empty.
 func (c *Compiler) At(pos string, compile func()) {
 	before := c.pos
 	c.pos = cmp.Or(pos, before)
@@ -109,8 +109,8 @@ func (c *Compiler) At(pos string, compile func()) {
 	c.pos = before
 }
 
-// failure is a panic that ends the compilation of a Config at its first error, which Compile returns.
-// So the functions that compile parts return no errors.
+// failure is a panic that ends the compilation of a Config at its first error, which Compile
+// returns. So the functions that compile parts return no errors.
 type failure struct{ error }
 
 // Check ends the compilation unless err is nil. what precedes the error, unless it is empty.

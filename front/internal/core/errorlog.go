@@ -81,8 +81,8 @@ func (x *Exchange) appendRequest(b []byte) []byte {
 	return b
 }
 
-// LogFile returns the file of a directive's target, which all plans share. lost makes the line about
-// lost lines.
+// LogFile returns the file of a directive's target, which all plans share. lost makes the line
+// about lost lines.
 func (c *Compiler) LogFile(directive string, to accesslog.Target,
 	lost func(lines int, why error) []byte) *accesslog.File {
 	key := to.Path

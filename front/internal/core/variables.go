@@ -26,8 +26,8 @@ type KnownVariable struct {
 	IsCached bool
 	// IsReplaceable: a variable of the Config may have the same name, and replaces it.
 	IsReplaceable bool
-	// IsSet reports whether the variable is set if its value is empty; nil never does. Lines of logs
-	// have nothing for a variable that is set, and a dash for others.
+	// IsSet reports whether the variable is set if its value is empty; nil never does. In lines of
+	// logs an empty variable that is not set is a dash.
 	IsSet func(x *Exchange) bool
 }
 

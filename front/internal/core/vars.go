@@ -193,8 +193,8 @@ func (c *Compiler) declarePlace(p places.Place) {
 	}
 }
 
-// declareSet makes a slot for the variable of a Set, unless it is one of nginx's: it returns true if
-// it has made one.
+// declareSet makes a slot for the variable of a Set, unless it is one of nginx's. It reports
+// whether there is a slot.
 func (c *Compiler) declareSet(directive string, s conf.Set) bool {
 	name := strings.ToLower(s.Name)
 	c.setsLimitRate = c.setsLimitRate || name == "limit_rate"
