@@ -71,7 +71,7 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		{loc(conf.Location{TryFiles: []conf.Text{"/x"}}), "nginx.conf:12: try_files"},
 		{loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}}), `invalid status "=4x"`},
 		{loc(conf.Location{Proxy: &conf.Proxy{To: "app"}, Empty: true}), "more than one of Proxy"},
-		{steps(conf.Set{Name: "uri", Value: "x"}), "nginx.conf:12: variable $uri cannot be set"},
+		{steps(conf.Set{Name: "uri", Value: "x"}), "nginx.conf:12: set: variable $uri cannot be set"},
 		{steps(conf.Set{Name: "secure_link", Value: "1"}), "$secure_link cannot be set"},
 		{loc(conf.Location{Match: "~", Path: "(?<host>x)"}), "$host cannot be set"},
 		{loc(conf.Location{Match: "!"}), `nginx.conf:12: invalid match "!"`},

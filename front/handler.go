@@ -36,22 +36,28 @@ func New(c conf.Config, opts ...Option) (*Handler, error) {
 	for _, o := range opts {
 		o(&h.options)
 	}
-	p, err := h.compile(&c)
-	if err != nil {
+	if err := h.use(&c); err != nil {
 		return nil, err
 	}
-	p.Prepare()
-	h.current.Store(p)
-	p.Commit()
 	return h, nil
 }
 
-func (h *Handler) compile(c *conf.Config) (*core.Plan, error) {
+// use makes the plan of a Config the current one.
+func (h *Handler) use(c *conf.Config) error {
 	p, err := core.Compile(c, &h.options, h.state, modules())
-	if err == nil {
-		p.Handler = h
+	if err != nil {
+		return err
 	}
-	return p, err
+	p.Handler = h
+	p.Prepare()
+	if old := h.current.Swap(p); old != nil {
+		if old.ShutdownTimeout > 0 {
+			time.AfterFunc(old.ShutdownTimeout, old.Expire)
+		}
+		old.Retire()
+	}
+	p.Commit()
+	return nil
 }
 
 // Reload replaces the Config. Requests in progress end under the old one. After an error nothing
@@ -62,18 +68,7 @@ func (h *Handler) Reload(c conf.Config) error {
 	if h.closed {
 		return http.ErrServerClosed
 	}
-	p, err := h.compile(&c)
-	if err != nil {
-		return err
-	}
-	p.Prepare()
-	old := h.current.Swap(p)
-	if old.ShutdownTimeout > 0 {
-		time.AfterFunc(old.ShutdownTimeout, old.Expire)
-	}
-	old.Retire()
-	p.Commit()
-	return nil
+	return h.use(&c)
 }
 
 // Abort ends the requests in progress with their connections, also hijacked ones, for which no

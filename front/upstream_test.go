@@ -80,7 +80,8 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startChecked(t, good)
-			a := serveConf(t, fmt.Sprintf(`match m { status 200-299 304; header X-State ~ ^up; header ! X-Bad; body ~ well; }
+			a := serveConf(t, fmt.Sprintf(`match m { status 200-299 304; header X-State ~ ^up; header ! X-Bad;
+				body ~ "(?<group>well)"; }
 				upstream app { zone app 64k; server %s; }`, s.addr), `location / { proxy_pass http://app;
 				proxy_set_header Host health.example; proxy_set_header X-A a; proxy_set_header X-B $uri;
 				health_check interval=1ms uri=/health mandatory match=m; }

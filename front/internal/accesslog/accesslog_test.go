@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/internal/testkit"
@@ -46,69 +44,46 @@ func TestLineAboutLostLinesIsParsable(t *testing.T) {
 	}
 }
 
-// Files stay open while they are used, up to a number. What cannot be opened is reported.
-func TestFilesOfManyStayOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir, opened := t.TempDir(), ""
-		var reports []string
-		out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
-			opened += filepath.Base(path)
-			return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		}, func(text string) { reports = append(reports, text) })()
-		testkit.Must(t, err)
-		write := func(name, line string) {
-			b := append(accesslog.AppendPath(nil, filepath.Join(dir, name)), line...)
-			testkit.Equal(t, testkit.Value(out.Write(b))(t), len(b), name)
+// Each file is opened once for the lines that are written together. Lines without a file are
+// reported.
+func TestFilesOfManyAreOpenedForTheirLines(t *testing.T) {
+	dir, opened := t.TempDir(), ""
+	var reports []string
+	out := accesslog.Many(func(path string) (io.WriteCloser, error) {
+		opened += filepath.Base(path)
+		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	}, func(text string) { reports = append(reports, text) })
+	write := func(names ...string) {
+		var lines []byte
+		for i, name := range names {
+			lines = append(accesslog.AppendPath(lines, filepath.Join(dir, name)), strconv.Itoa(i)+"\nsecond line\n"...)
 		}
-		for i, file := range []string{"a", "a", "b", "a"} {
-			write(file, strings.Repeat("x", i)+"\nsecond line\n")
-		}
-		time.Sleep(time.Minute)
-		write("b", "later\n")
-		for i := range 65 {
-			write(strconv.Itoa(10+i), "another\n")
-		}
-		write("b", "last\n")
-		testkit.Matches(t, opened, "^abb10.*74b$", "the opened files")
-		for range 3 {
-			write("none/x", "lost\n")
-		}
-		testkit.Matches(t, strings.Join(reports, "|"), "^1 lines lost: [^|]*$")
-		testkit.Check(t, out.Close())
-		testkit.Matches(t, strings.Join(reports, "|"), `^1 lines lost: [^|]*\|2 lines lost: [^|]*$`, "after Close")
-		got := testkit.Value(os.ReadFile(filepath.Join(dir, "a")))(t)
-		testkit.Equal(t, string(got), "\nsecond line\nx\nsecond line\nxxx\nsecond line\n")
-	})
-}
-
-// A file that was renamed is soon not used any more.
-func TestRenamedFileOfManyIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "a")
-		out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
-			return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		}, func(text string) { t.Error(text) })()
-		testkit.Must(t, err)
-		defer out.Close()
-		for _, name := range []string{"first", "second"} {
-			testkit.Value(out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)))(t)
-			testkit.Check(t, os.Rename(path, path+name))
-			time.Sleep(time.Second)
-			testkit.Equal(t, string(testkit.Value(os.ReadFile(path+name))(t)), "line\n", name)
-		}
-	})
+		testkit.Equal(t, testkit.Value(out.Write(lines))(t), len(lines), names)
+	}
+	read := func(name string) string { return string(testkit.Value(os.ReadFile(filepath.Join(dir, name)))(t)) }
+	write("a", "b", "a")
+	testkit.Check(t, os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "renamed")))
+	write("b", "none/x", "a")
+	write("none/x")
+	write("none/x")
+	testkit.Equal(t, opened, "abbxaxx", "the opened files")
+	testkit.Matches(t, strings.Join(reports, "|"), "^2 lines lost: [^|]*$")
+	testkit.Check(t, out.Close())
+	testkit.Matches(t, strings.Join(reports, "|"), `^2 lines lost: [^|]*\|4 lines lost: [^|]*$`, "after Close")
+	testkit.Equal(t, read("renamed"), "0\nsecond line\n2\nsecond line\n")
+	testkit.Equal(t, read("a"), "2\nsecond line\n")
+	testkit.Equal(t, read("b"), "1\nsecond line\n0\nsecond line\n")
 }
 
 // Files can be closed while a line is written, which may block, and no other line is written then.
 func TestManyFilesCloseWhileWriting(t *testing.T) {
 	dir, opening, goOn := t.TempDir(), make(chan string), make(chan bool)
 	var reports []string
-	out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
+	out := accesslog.Many(func(path string) (io.WriteCloser, error) {
 		opening <- filepath.Base(path)
 		<-goOn
 		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	}, func(text string) { reports = append(reports, text) })()
-	testkit.Must(t, err)
+	}, func(text string) { reports = append(reports, text) })
 	written := make(chan error)
 	go func() {
 		lines := append(accesslog.AppendPath(nil, filepath.Join(dir, "a")), "1\n"...)

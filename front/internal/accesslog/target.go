@@ -41,17 +41,18 @@ func (to *Target) OpenFile(openPath func(path string) (io.WriteCloser, error), r
 	if openPath == nil {
 		openPath = openByPath
 	}
-	gather, open := time.Duration(0), func() (io.WriteCloser, error) { return openPath(to.Path) }
+	gather, open := flushInterval, func() (io.WriteCloser, error) { return openPath(to.Path) }
 	if to.Syslog != nil || to.HasMany { // such a line would have no start of a message, and no file
 		lost = func(int, error) []byte { return nil }
+	}
+	if to.Syslog != nil || to.AtOnce {
+		gather = 0
 	}
 	switch {
 	case to.Syslog != nil:
 		open = func() (io.WriteCloser, error) { return to.Syslog.Open(report), nil }
 	case to.HasMany:
-		open = Many(openPath, report)
-	case !to.AtOnce:
-		gather = flushInterval
+		open = func() (io.WriteCloser, error) { return Many(openPath, report), nil }
 	}
 	out, err := open()
 	if err != nil {

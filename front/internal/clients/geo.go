@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -15,7 +14,7 @@ import (
 func GeoModule() core.Module { return core.Module{MapKinds: map[string]core.MapKind{"geo": networks}} }
 
 // networks compiles the cases of a geo map: the longest network with the address applies.
-func networks(m *conf.Map, values []*core.Text, defaultValue *core.Text) (core.MapLookup, error) {
+func networks(c *core.Compiler, m *conf.Map, values []*core.Text, defaultValue *core.Text) core.MapLookup {
 	type network struct {
 		Prefix netip.Prefix
 		Value  *core.Text
@@ -26,7 +25,7 @@ func networks(m *conf.Map, values []*core.Text, defaultValue *core.Text) (core.M
 		if err != nil {
 			addr, addrErr := netip.ParseAddr(k.From)
 			if addrErr != nil {
-				return nil, fmt.Errorf("%q is neither an address nor a network", k.From)
+				c.Failf("map $%s: %q is neither an address nor a network", m.Name, k.From)
 			}
 			p = netip.PrefixFrom(addr, addr.BitLen())
 		}
@@ -49,7 +48,7 @@ func networks(m *conf.Map, values []*core.Text, defaultValue *core.Text) (core.M
 			return all[i].Value
 		}
 		return defaultValue
-	}), nil
+	})
 }
 
 // behindProxies returns the lookup of a geo map with proxies, for whose addresses it takes the

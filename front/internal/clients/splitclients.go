@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"fmt"
-
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -14,7 +12,7 @@ func SplitClientsModule() core.Module {
 }
 
 // percentages compiles the cases to ranges of hashes.
-func percentages(m *conf.Map, values []*core.Text, defaultValue *core.Text) (core.MapLookup, error) {
+func percentages(c *core.Compiler, m *conf.Map, values []*core.Text, defaultValue *core.Text) core.MapLookup {
 	const whole = 10000 // in hundredths of a percent
 	var ends []uint64   // exclusive
 	sum, last := 0, uint64(0)
@@ -24,11 +22,9 @@ func percentages(m *conf.Map, values []*core.Text, defaultValue *core.Text) (cor
 			continue
 		}
 		share, err := grammar.ParsePercent(k.From)
-		if err != nil {
-			return nil, err
-		}
+		c.Check("map $"+m.Name, err)
 		if sum += share; sum > whole {
-			return nil, fmt.Errorf("the percentages add up to more than 100 at %q", k.From)
+			c.Failf("map $%s: the percentages add up to more than 100 at %q", m.Name, k.From)
 		}
 		last += uint64(share) * 0xffffffff / whole
 		ends = append(ends, last)
@@ -41,7 +37,7 @@ func percentages(m *conf.Map, values []*core.Text, defaultValue *core.Text) (cor
 			}
 		}
 		return defaultValue
-	}, nil
+	}
 }
 
 // murmur2 is Austin Appleby's MurmurHash2 with the seed 0, as nginx's split_clients uses it.

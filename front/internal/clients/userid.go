@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -80,20 +78,20 @@ type clientID struct {
 	isMade   bool // set is final
 }
 
-func compileUserID(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
+func compileUserID(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect) {
 	from := s.UserID
 	if from == nil {
-		return e, nil
+		return e
 	}
 	if !slices.Contains([]string{"on", "v1", "log"}, from.Mode) {
-		return e, fmt.Errorf("userid: invalid mode %q: want on, v1 or log", from.Mode)
+		c.Failf("userid: invalid mode %q: want on, v1 or log", from.Mode)
 	}
 	u := &userID{at: at, from: from, name: cmp.Or(from.Name, "uid")}
 	if !httpguts.ValidHeaderFieldName(u.name) {
-		return e, fmt.Errorf("userid: invalid name %q of a cookie", u.name)
+		c.Failf("userid: invalid name %q of a cookie", u.name)
 	}
 	if len(from.Mark) > 1 {
-		return e, fmt.Errorf("userid: invalid mark %q: want one character", from.Mark)
+		c.Failf("userid: invalid mark %q: want one character", from.Mark)
 	}
 	path := cmp.Or(from.Path, "/")
 	if from.Domain != "" {
@@ -104,19 +102,19 @@ func compileUserID(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Eff
 		u.attributes += "; " + flag
 	}
 	if !httpguts.ValidHeaderFieldValue(u.attributes+from.P3P) || strings.ContainsAny(path+from.Domain, ";") {
-		return e, errors.New("userid: invalid path, domain or P3P")
+		c.Failf("userid: invalid path, domain or P3P")
 	}
 	u.reset = c.Text("userid", "$uid_reset")
 	if e.Rules = u; from.Mode != "log" {
-		e.Fields = u.setCookie
+		e.Head = u.setCookie
 	}
-	return e, nil
+	return e
 }
 
 // setCookie sets the cookie of a client that has none, or whose cookie lacks the mark.
-func (u *userID) setCookie(x *core.Exchange, header http.Header) {
-	id := u.of(x)
-	id.make(x, u)
+func (u *userID) setCookie(w *core.Writer) {
+	id, header := u.of(w.X), w.Header()
+	id.make(w.X, u)
 	if id.set[3] == 0 {
 		return
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -28,7 +29,7 @@ type Compiler struct {
 	shares        map[any]any   // compiled parts, by keys of types of their own
 	noSettings    conf.Settings // of places without Settings
 
-	kept error // see keep
+	pos string // the position of the part at hand
 }
 
 // NewCompiler returns a compiler for a new plan. all are the modules.
@@ -57,7 +58,7 @@ func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compi
 // Compile makes a plan. After an error it releases what the plan has acquired.
 func Compile(config *conf.Config, o *Options, s *State, all []Module) (*Plan, error) {
 	c := NewCompiler(config, o, s, all)
-	if err := c.compile(); err != nil {
+	if err := catch(c.compile); err != nil {
 		o.configLog.CompareAndSwap(c.Plan.errors, nil)
 		c.Plan.Retire()
 		return nil, fmt.Errorf("front: %w", err)
@@ -65,35 +66,24 @@ func Compile(config *conf.Config, o *Options, s *State, all []Module) (*Plan, er
 	return c.Plan, nil
 }
 
-func (c *Compiler) compile() error {
-	for _, compile := range []func() error{
-		c.declare, c.checkConfig, c.checkTexts, c.compileErrorLog, c.compileMaps,
-	} {
-		if err := compile(); err != nil {
-			return err
-		}
-	}
+func (c *Compiler) compile() {
+	c.declare()
+	c.checkConfig()
+	c.checkTexts()
+	c.compileErrorLog()
+	c.compileMaps()
 	for at, m := range c.modules {
-		if m.Prepare == nil {
-			continue
-		}
-		if err := c.failure(m.Prepare(c, Slot(at))); err != nil {
-			return err
+		if m.Prepare != nil {
+			m.Prepare(c, Slot(at))
 		}
 	}
-	hosts := make([]*host, 0, len(c.Config.Hosts))
-	for i := range c.Config.Hosts {
-		h, err := c.host(&c.Config.Hosts[i])
-		if err = c.WithPos(c.Config.Hosts[i].Pos, err); err != nil {
-			return err
-		}
-		hosts = append(hosts, h)
+	hosts := make([]*host, len(c.Config.Hosts))
+	for i := range hosts {
+		from := &c.Config.Hosts[i]
+		c.At(from.Pos, func() { hosts[i] = c.host(from) })
 	}
-	if err := c.failure(c.listen(hosts)); err != nil {
-		return err
-	}
+	c.listen(hosts)
 	c.Plan.slots = len(c.Slots)
-	return nil
 }
 
 func productName() string {
@@ -110,35 +100,55 @@ func productName() string {
 	return name
 }
 
-// keep keeps the first error of the texts and regular expressions of a part of the Config. A part
-// has many of them, and is not used if one has an error, so WithPos returns it for all.
-func (c *Compiler) keep(what string, err error) {
-	if c.kept == nil && err != nil {
-		c.kept = fmt.Errorf("%s: %w", what, err)
-	}
+// At compiles a part of the Config. Its errors get the position, or that of the enclosing part if
+// pos is empty.
+func (c *Compiler) At(pos string, compile func()) {
+	before := c.pos
+	c.pos = cmp.Or(pos, before)
+	compile()
+	c.pos = before
 }
 
-// failure returns the error that was kept, or else err.
-func (c *Compiler) failure(err error) error {
-	if c.kept != nil {
-		err, c.kept = c.kept, nil
+// failure is a panic that ends the compilation of a Config at its first error, which Compile
+// returns. So the functions that compile parts return no errors.
+type failure struct{ error }
+
+// Check ends the compilation unless err is nil. what precedes the error, unless it is empty.
+func (c *Compiler) Check(what string, err error) {
+	if err == nil {
+		return
 	}
-	return err
+	if what != "" {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	panic(failure{places.At(c.pos, err)})
 }
 
-// WithPos ends a part of the Config. It returns the error that Text or Pattern has kept, or else err,
-// with the position of the part, unless it has one already or pos is empty.
-func (c *Compiler) WithPos(pos string, err error) error { return places.At(pos, c.failure(err)) }
+// Failf ends the compilation with an error.
+func (c *Compiler) Failf(format string, args ...any) { c.Check("", fmt.Errorf(format, args...)) }
+
+// catch returns the error that ended compile, or nil.
+func catch(compile func()) (err error) {
+	defer func() {
+		switch why := recover().(type) {
+		case nil:
+		case failure:
+			err = why.error
+		default:
+			panic(why)
+		}
+	}()
+	compile()
+	return nil
+}
 
 // Shared returns the part with a key, and compiles it at its first use. Locations with equal parts
 // share them: most parts are inherited.
-func Shared[T any](c *Compiler, key any, compile func() (T, error)) (T, error) {
+func Shared[T any](c *Compiler, key any, compile func() T) T {
 	if part, ok := c.shares[key]; ok {
-		return part.(T), nil
+		return part.(T)
 	}
-	part, err := compile()
-	if err == nil {
-		c.shares[key] = part
-	}
-	return part, err
+	part := compile()
+	c.shares[key] = part
+	return part
 }

@@ -57,12 +57,11 @@ type countsKey string
 
 // SharedCounts returns counts that plans share, by a key, and shows them in metrics.
 func SharedCounts[T any](c *Compiler, key string, measure func(n *T, e *exposition.Page)) *T {
-	n, _ := Shared(c, countsKey(key), func() (*T, error) {
-		n, err := AcquireForPlan(c, &c.State.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
+	return Shared(c, countsKey(key), func() *T {
+		n, _ := AcquireForPlan(c, &c.State.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
 		c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) { measure(n, e) })
-		return n, err
+		return n
 	})
-	return n
 }
 
 // end counts an exchange at its end.

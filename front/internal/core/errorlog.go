@@ -8,45 +8,35 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-func (c *Compiler) compileErrorLog() (err error) {
+func (c *Compiler) compileErrorLog() {
 	var inUse *errorlog.Log
 	if c.Config.ErrorLog != nil {
-		inUse, err = c.errorLog(c.Config.ErrorLog)
+		inUse = c.errorLog(c.Config.ErrorLog)
 		c.Plan.errors = inUse
 		c.Options.configLog.CompareAndSwap(nil, inUse) // for messages about the first Config
 	}
 	c.Plan.Prepares = append(c.Plan.Prepares, func() { c.Options.configLog.Store(inUse) })
-	return err
 }
 
 // errorLog compiles an ErrorLog; nil is the Config's.
-func (c *Compiler) errorLog(e *conf.ErrorLog) (*errorlog.Log, error) {
+func (c *Compiler) errorLog(e *conf.ErrorLog) *errorlog.Log {
 	if e == nil {
-		return c.Plan.errors, nil
+		return c.Plan.errors
 	}
 	least, err := errorlog.ParseLevel(e.Level)
-	if err != nil {
-		return nil, fmt.Errorf("error_log: %w", err)
-	}
-	out := &errorlog.Log{MinLevel: least}
-	if e.Next != nil {
-		if out.Next, err = c.errorLog(e.Next); err != nil {
-			return nil, err
-		}
-	}
+	c.Check("error_log", err)
 	path := e.Path
 	if path == "stderr" {
 		path = "/dev/stderr"
 	}
 	to, err := accesslog.ParseTarget(path)
-	if err != nil {
-		return nil, fmt.Errorf("error_log: %w", err)
+	c.Check("error_log", err)
+	to.AtOnce = true
+	out := &errorlog.Log{MinLevel: least, Syslog: to.Syslog, Out: c.LogFile("error_log", to, errorlog.LostLines)}
+	if e.Next != nil {
+		out.Next = c.errorLog(e.Next)
 	}
-	out.Syslog, to.AtOnce = to.Syslog, true
-	if out.Out, err = c.LogFile(to, errorlog.LostLines); err != nil {
-		return nil, fmt.Errorf("error_log: %w", err)
-	}
-	return out, nil
+	return out
 }
 
 // Errorf logs an error about the request, in a line like nginx's. Foreign strings should be quoted.
@@ -91,12 +81,10 @@ func (x *Exchange) appendRequest(b []byte) []byte {
 	return b
 }
 
-// logFileKey is the path of a log, or "" for those that have many files.
-type logFileKey string
-
-// LogFile returns the file of a target, which all plans share. lost makes the line about lost
-// lines.
-func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) []byte) (*accesslog.File, error) {
+// LogFile returns the file of a directive's target, which all plans share. lost makes the line
+// about lost lines.
+func (c *Compiler) LogFile(directive string, to accesslog.Target,
+	lost func(lines int, why error) []byte) *accesslog.File {
 	key := to.Path
 	if to.HasMany { // which is no path
 		key = ""
@@ -108,12 +96,12 @@ func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) 
 	report := func(text string) { logger.Printf("front: %s: %s", to.Path, errorlog.Printable([]byte(text))) }
 	state := c.State
 	open := func() (*accesslog.File, error) { return to.OpenFile(c.Options.OpenLog, report, lost) }
-	return Shared(c, logFileKey(key), func() (*accesslog.File, error) {
-		return AcquireForPlan(c, &state.Logs, key, open, func(f *accesslog.File) {
-			if err := accesslog.CloseSoon(f); err != nil {
-				err = fmt.Errorf("log %s: %w", to.Path, err)
-				state.logFailure.CompareAndSwap(nil, &err)
-			}
-		})
+	f, err := AcquireForPlan(c, &state.Logs, key, open, func(f *accesslog.File) {
+		if err := accesslog.CloseSoon(f); err != nil {
+			err = fmt.Errorf("log %s: %w", to.Path, err)
+			state.logFailure.CompareAndSwap(nil, &err)
+		}
 	})
+	c.Check(directive, err)
+	return f
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,28 +19,23 @@ type errorPage struct {
 	target   Text
 }
 
-func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
-	var all []errorPage
+func (c *Compiler) errorPages(from []conf.ErrorPage) (all []errorPage) {
 	for _, f := range from {
 		target := c.Text("error_page", f.Target)
-		var err error
 		if target.Empty() {
-			err = errors.New("empty path")
+			c.Failf("error page: empty path")
 		}
 		for _, s := range f.Statuses {
 			if s < 300 || s > 599 || s == nginxstatus.ClientGone {
-				err = fmt.Errorf("invalid status %d: want 300 to 599 except 499", s)
+				c.Failf("error page: invalid status %d: want 300 to 599 except 499", s)
 			}
 		}
 		if f.Status > 0 && !nginxstatus.IsFinal(f.Status) {
-			err = fmt.Errorf("=%d: want a status from 200 to 999", f.Status)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("error page: %w", err)
+			c.Failf("error page: =%d: want a status from 200 to 999", f.Status)
 		}
 		all = append(all, errorPage{f.Statuses, f.Status, target})
 	}
-	return all, nil
+	return all
 }
 
 // Fail ends the phase with an error, or with a redirect whose Location is set. The location's error

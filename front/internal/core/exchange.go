@@ -33,9 +33,8 @@ type Exchange struct {
 	internal      bool      // redirected internally: it may enter internal locations
 	Redirects     int       // internal redirects and changes of the path so far
 
-	entry         entry     // where runPhases continues
-	named         *Location // for atNamed
-	needsLocation bool      // a rewrite has changed the path, whose location is to be found
+	entry         entry // where runPhases continues
+	needsLocation bool  // a rewrite has changed the path, whose location is to be found
 
 	ErrorStatus      int  // the error whose page is being sent, or 0
 	errorPageUsed    bool // error pages have applied, and may not again
@@ -98,7 +97,7 @@ type entry int
 const (
 	atHost     entry = iota // the host's rewrite phase: initially, and after an internal redirect
 	atLocation              // finding the location: after a rewrite
-	atNamed                 // the rewrite phase of a named location
+	atNamed                 // the rewrite phase of the named location that Loc is
 )
 
 // maxRedirects bounds the internal redirects of a request, as in nginx.
@@ -193,8 +192,6 @@ func (x *Exchange) runPhases() Outcome {
 		if out := x.locate(); out != Proceed {
 			return out
 		}
-	case atNamed:
-		x.Loc = x.named
 	}
 	if x.Loc.isDebugged {
 		x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))
@@ -285,6 +282,6 @@ func (x *Exchange) RedirectNamed(name string) Outcome {
 		x.Errorf(errorlog.LevelError, "could not find named location %q", errorlog.Truncate(name))
 		return x.failRedirect()
 	}
-	x.named, x.internal = loc, true
+	x.Loc, x.internal = loc, true
 	return x.restart(atNamed)
 }

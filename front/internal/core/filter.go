@@ -16,11 +16,10 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	added           []func(x *Exchange, header http.Header) // fields of modules
-	starts          []func(w *Writer)                       // add stages by the head alone
-	byType          []BodyFilter                            // those of modules, and noChunks
-	editors         []editor                                // of byType
-	ofAdded         []BodyFilter                            // of editors: also for bodies that are added to others
+	byHead          []func(w *Writer) // of modules: change the header, and add stages by it alone
+	byType          []BodyFilter      // those of modules, and noChunks
+	editors         []editor          // of byType
+	ofAdded         []BodyFilter      // of editors: also for bodies that are added to others
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter Text
@@ -29,26 +28,17 @@ type filters struct {
 }
 
 // filters completes the filters, which has those of modules.
-func (c *Compiler) filters(f *filters, s *conf.Settings) (err error) {
-	if f.fields, err = c.addHeaders(s.Header); err != nil {
-		return err
-	}
-	if f.expires, err = c.expires(s.Expires); err != nil {
-		return err
-	}
-	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
-		return err
-	}
+func (c *Compiler) filters(f *filters, s *conf.Settings) {
+	f.fields, f.expires, f.trailers = c.addHeaders(s.Header), c.expires(s.Expires), c.addTrailers(s.Trailers)
 	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
 	f.setBodyFilters(s.NoChunks)
-	f.NeedsHeader = f.expires != nil || f.added != nil || f.starts != nil || f.byType != nil || f.trailers != nil ||
+	f.NeedsHeader = f.expires != nil || f.byHead != nil || f.byType != nil || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	f.observes = f.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || f.AddsFields() || f.NeedsHeader
-	return nil
 }
 
 // AddsFields reports whether fields are added to headers.
-func (f *filters) AddsFields() bool { return f.fields != nil || f.added != nil }
+func (f *filters) AddsFields() bool { return f.fields != nil || f.byHead != nil }
 
 // Writer is the content's http.ResponseWriter. Unwrap gives access to the server's other methods.
 type Writer struct {
@@ -115,9 +105,6 @@ func (w *Writer) sendHead(code int) {
 			f.announceTrailers(w.Header())
 		}
 		w.StartLimits(f)
-		for _, start := range f.starts {
-			start(w)
-		}
 		if f.byType != nil && !startByType(w, f.byType) {
 			return
 		}
@@ -141,8 +128,8 @@ func (f *filters) ChangeHeader(x *Exchange, header http.Header, code int) {
 			field.add(x, header)
 		}
 	}
-	for _, add := range f.added {
-		add(x, header)
+	for _, change := range f.byHead {
+		change(&x.Response)
 	}
 }
 
@@ -174,19 +161,27 @@ func (w *Writer) WriteString(s string) (int, error) {
 	return n, err
 }
 
+// allow waits until the rate limit allows to send something, and returns how many of n bytes may be
+// sent under one deadline.
+func (w *Writer) allow(n int64) (int64, error) {
+	if w.pace != nil {
+		most, err := w.pace.wait(w)
+		if err != nil {
+			return 0, err
+		}
+		n = min(n, most)
+	}
+	return w.deadline.startWrite(w, n), nil
+}
+
 // SendBody writes a part of the body to the server, within the rate limit.
 func (w *Writer) SendBody(p []byte) (n int, err error) {
 	for {
-		part := p[n:]
-		if w.pace != nil {
-			most, err := w.pace.wait(w)
-			if err != nil {
-				return n, err
-			}
-			part = part[:min(int64(len(part)), most)]
+		most, err := w.allow(int64(len(p) - n))
+		if err != nil {
+			return n, err
 		}
-		part = part[:w.deadline.startWrite(w, int64(len(part)))]
-		m, err := w.ResponseWriter.Write(part)
+		m, err := w.ResponseWriter.Write(p[n:][:most])
 		n += m
 		w.Sent += int64(m)
 		if err != nil || n == len(p) {
@@ -228,15 +223,10 @@ func (w *Writer) ReadFrom(src io.Reader) (n int64, err error) {
 		whole, from = limited.N, limited.R
 	}
 	for n < whole {
-		most := whole - n
-		if w.pace != nil {
-			allowed, err := w.pace.wait(w)
-			if err != nil {
-				return n, err
-			}
-			most = min(most, allowed)
+		most, err := w.allow(whole - n)
+		if err != nil {
+			return n, err
 		}
-		most = w.deadline.startWrite(w, most)
 		m, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: from, N: most})
 		n += m
 		w.Sent += m

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,41 +26,40 @@ type addHeader struct {
 // addHeaders compiles the fields that are added to responses. As in nginx Last-Modified and Etag
 // replace the content's, and remove them if empty. Content-Type replaces, too: nginx sends two of
 // them.
-func (c *Compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
-	out, err := c.addedFields("add_header", all, func(name string) bool {
+func (c *Compiler) addHeaders(all []conf.AddHeader) []addHeader {
+	out := c.addedFields("add_header", all, func(name string) bool {
 		return !slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding",
 			"Upgrade"}, name)
 	})
 	for i := range out {
 		out[i].replace = slices.Contains([]string{"Last-Modified", "Etag", "Content-Type"}, out[i].name)
 	}
-	return out, err
+	return out
 }
 
 // addTrailers compiles the fields that are added to trailer sections. Those that frame the
 // response, or that recipients must not take from there (RFC 9110, 6.5.1), are rejected.
-func (c *Compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
+func (c *Compiler) addTrailers(all []conf.AddHeader) []addHeader {
 	return c.addedFields("add_trailer", all, http1.TrailerAllowed)
 }
 
 // addedFields compiles the fields of a directive, with names that it allows.
-func (c *Compiler) addedFields(directive string, all []conf.AddHeader, allowed func(name string) bool) ([]addHeader,
-	error) {
-	var out []addHeader
+func (c *Compiler) addedFields(directive string, all []conf.AddHeader, allowed func(name string) bool) (
+	out []addHeader) {
 	for _, a := range all {
 		name := http.CanonicalHeaderKey(a.Name)
 		value := c.Text(directive+" "+name, a.Value)
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
-			return nil, fmt.Errorf("%s: invalid field name %q", directive, a.Name)
+			c.Failf("%s: invalid field name %q", directive, a.Name)
 		case !allowed(name):
-			return nil, fmt.Errorf("%s: field %s cannot be set", directive, name)
+			c.Failf("%s: field %s cannot be set", directive, name)
 		case value.Constant() && !httpguts.ValidHeaderFieldValue(string(a.Value)):
-			return nil, fmt.Errorf("%s: %s: invalid value %q", directive, name, a.Value)
+			c.Failf("%s: %s: invalid value %q", directive, name, a.Value)
 		}
 		out = append(out, addHeader{name: name, value: value, always: a.Always})
 	}
-	return out, nil
+	return out
 }
 
 func (a *addHeader) add(x *Exchange, header http.Header) {
@@ -143,21 +141,20 @@ type expires struct {
 	modified bool
 }
 
-func (c *Compiler) expires(e *conf.Expires) (*expires, error) {
+func (c *Compiler) expires(e *conf.Expires) *expires {
 	if e == nil {
-		return nil, nil
+		return nil
 	}
 	out := &expires{text: c.Text("expires", e.Text), modified: e.Modified}
 	if out.text.Constant() {
 		var err error
-		if out.constant, err = grammar.ParseExpiry(string(e.Text), e.Modified); err != nil {
-			return nil, fmt.Errorf("expires: %w", err)
-		}
+		out.constant, err = grammar.ParseExpiry(string(e.Text), e.Modified)
+		c.Check("expires", err)
 		if out.constant.Kind == grammar.ExpiryOff {
-			return nil, nil
+			return nil
 		}
 	}
-	return out, nil
+	return out
 }
 
 func (e *expires) set(x *Exchange, header http.Header) {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -88,7 +87,7 @@ func (g *hostGroup) lookup(x *Exchange, name string) *host {
 	return nil
 }
 
-func (c *Compiler) host(from *conf.Host) (*host, error) {
+func (c *Compiler) host(from *conf.Host) *host {
 	h := &host{from: from, pos: from.Pos, KeepSlashes: from.KeepSlashes, named: make(map[string]*Location)}
 	h.Fields = message.FieldNames{Underscores: from.UnderscoreFields, Any: from.AnyFields}
 	if len(from.Names) > 0 {
@@ -103,18 +102,11 @@ func (c *Compiler) host(from *conf.Host) (*host, error) {
 	h.counts = c.CountResponses("host", h.name,
 		Metric{"tare_responses_total", "Responses, by host and class of the status."},
 		Metric{"tare_request_duration_seconds", "Durations of requests, up to the end of the response."})
-	var err error
-	if h.steps, err = c.steps(from.Steps); err != nil {
-		return nil, err
-	}
+	h.steps = c.steps(from.Steps)
 	c.explainHost(h)
-	if err = c.location(&h.defaults, &conf.Location{Settings: from.Defaults, Pos: from.Pos}); err != nil {
-		return nil, err
-	}
-	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
-		return nil, err
-	}
-	return h, nil
+	c.location(&h.defaults, &conf.Location{Settings: from.Defaults, Pos: from.Pos})
+	c.locations(h, &h.locations, from.Locations, nil)
+	return h
 }
 
 // foldName normalizes a name for comparison: lower case, without a trailing dot. Regular
@@ -127,7 +119,7 @@ func foldName(name string) string {
 }
 
 // listen makes a hostGroup for each address. Hosts without an address are in all of them.
-func (c *Compiler) listen(all []*host) error {
+func (c *Compiler) listen(all []*host) {
 	var addrs []string // "" is any other
 	for i := range c.Config.Hosts {
 		listens := c.Config.Hosts[i].Listen
@@ -136,7 +128,7 @@ func (c *Compiler) listen(all []*host) error {
 		}
 		for _, l := range listens {
 			if l.Addr == "" {
-				return c.WithPos(all[i].pos, fmt.Errorf("empty listen address"))
+				c.At(all[i].pos, func() { c.Failf("empty listen address") })
 			}
 			addrs = append(addrs, l.Addr)
 		}
@@ -145,10 +137,7 @@ func (c *Compiler) listen(all []*host) error {
 	addrs = slices.Compact(addrs)
 	groups := make([]*hostGroup, len(addrs))
 	for i, addr := range addrs {
-		var err error
-		if groups[i], err = c.hostsAt(addr, all); err != nil {
-			return err
-		}
+		groups[i] = c.hostsAt(addr, all)
 	}
 	hosts := &c.Plan.Hosts
 	if !slices.ContainsFunc(groups, func(g *hostGroup) bool {
@@ -158,26 +147,20 @@ func (c *Compiler) listen(all []*host) error {
 		for _, g := range groups { // a connection that one address permits is permitted
 			hosts.Any.connections = hosts.Any.connections.weaker(g.connections)
 		}
-		return nil
+		return
 	}
 	misdirected := new(host) // for addresses that no host listens on
 	misdirected.steps = []action{func(x *Exchange) (Outcome, bool) {
 		return x.Fail(http.StatusMisdirectedRequest), true
 	}}
-	var err error
-	if misdirected.defaults.Rules, err = c.rules(nil); err != nil {
-		return err
-	}
+	misdirected.defaults.Rules = c.rules(nil)
 	hosts.Any = &hostGroup{defaultHost: misdirected, isSingle: true}
 	for i, addr := range addrs {
-		if err := hosts.Add(addr, groups[i]); err != nil {
-			return err
-		}
+		c.Check("", hosts.Add(addr, groups[i]))
 	}
-	return nil
 }
 
-func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
+func (c *Compiler) hostsAt(addr string, all []*host) *hostGroup {
 	g := &hostGroup{names: hostname.NewMap[*host]()}
 	var declared *host // the host with Default
 	g.connections.ignoresProxyHeader = addr != ""
@@ -194,8 +177,9 @@ func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 				g.connections.requiresProxyHeader, g.connections.ignoresProxyHeader = true, false
 			}
 			if l.Default && declared != nil && declared != h {
-				return nil, c.WithPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr,
-					places.Line(declared.pos)))
+				c.At(h.pos, func() {
+					c.Failf("%s: duplicate default host, also at %s", addr, places.Line(declared.pos))
+				})
 			}
 			if l.Default {
 				declared = h
@@ -210,26 +194,23 @@ func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 		g.hosts++
 		g.requestsCerts = g.requestsCerts || h.Certs != nil || h.clientAuth != tls.NoClientCert
 		for _, name := range from.Names {
-			if err := c.WithPos(h.pos, c.addName(g, h, foldName(name))); err != nil {
-				return nil, err
-			}
+			c.At(h.pos, func() { c.addName(g, h, foldName(name)) })
 		}
 	}
 	if declared != nil {
 		g.defaultHost = declared
 	}
 	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.Len() == 0)
-	return g, nil
+	return g
 }
 
 // addName adds a host by a name. As in nginx the first host with a name keeps it.
-func (c *Compiler) addName(g *hostGroup, h *host, name string) error {
-	source, ok := strings.CutPrefix(name, "~")
-	if !ok {
-		return g.names.Add(name, h)
+func (c *Compiler) addName(g *hostGroup, h *host, name string) {
+	if source, ok := strings.CutPrefix(name, "~"); ok {
+		g.patterns = append(g.patterns, hostPattern{c.Pattern("server_name", source, true), h})
+	} else {
+		c.Check("", g.names.Add(name, h))
 	}
-	g.patterns = append(g.patterns, hostPattern{c.Pattern("server_name", source, true), h})
-	return nil
 }
 
 // weaker returns the rules that both require.

@@ -2,8 +2,6 @@ package core
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -171,89 +169,83 @@ func (x *Exchange) locate() Outcome {
 	return Proceed
 }
 
-func (c *Compiler) locations(h *host, to *locations, from []conf.Location, parent *Location) error {
+func (c *Compiler) locations(h *host, to *locations, from []conf.Location, parent *Location) {
 	all, prefixes := make([]Location, len(from)), make(map[string]*Location)
 	for i := range from {
 		f, loc := &from[i], &all[i]
 		loc.parent = parent
-		err := c.addLocation(h, to, loc, f, prefixes)
-		if err == nil {
-			err = c.location(loc, f)
-		}
-		if err == nil && f.Locations != nil {
-			loc.inner = new(locations)
-			err = c.locations(h, loc.inner, f.Locations, loc)
-		}
-		if err != nil {
-			return places.At(f.Pos, err)
-		}
+		c.At(f.Pos, func() {
+			c.addLocation(h, to, loc, f, prefixes)
+			c.location(loc, f)
+			if f.Locations != nil {
+				loc.inner = new(locations)
+				c.locations(h, loc.inner, f.Locations, loc)
+			}
+		})
 	}
 	to.sort()
-	return nil
 }
 
 // addLocation adds a location to those that are searched. prefixes has the paths of earlier ones.
 func (c *Compiler) addLocation(h *host, to *locations, loc *Location, from *conf.Location,
-	prefixes map[string]*Location) error {
+	prefixes map[string]*Location) {
 	loc.Path, loc.final, loc.internal = from.Path, from.Match == "^~", from.Internal
 	switch from.Match {
 	case "", "^~":
-		if first := prefixes[from.Path]; first != nil {
-			return duplicateLocation(first)
-		}
+		c.checkFirst(prefixes[from.Path])
 		prefixes[from.Path] = loc
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
 	case "=":
-		if first := to.exact[from.Path]; first != nil {
-			return duplicateLocation(first)
-		}
+		c.checkFirst(to.exact[from.Path])
 		put(&to.exact, from.Path, loc)
 	case "~", "~*":
 		loc.Pattern = c.Pattern("location", from.Path, from.Match == "~*")
 		to.patterns = append(to.patterns, loc)
 	case "@":
-		return c.addNamed(h, loc, from)
+		c.addNamed(h, loc, from)
+		return
 	default:
-		return fmt.Errorf("invalid match %q of a location (must be ^~, =, ~, ~*, @ or empty)", from.Match)
+		c.Failf("invalid match %q of a location (must be ^~, =, ~, ~*, @ or empty)", from.Match)
 	}
 	if loc.Pattern == nil && from.Proxy != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
 		put(&to.redirects, strings.TrimSuffix(from.Path, "/"), loc)
 	}
-	return checkNesting(loc, from)
+	c.checkNesting(loc, from)
 }
 
-func (c *Compiler) addNamed(h *host, loc *Location, from *conf.Location) error {
+func (c *Compiler) addNamed(h *host, loc *Location, from *conf.Location) {
 	switch {
 	case loc.parent != nil:
-		return fmt.Errorf("named location %q must not be nested", from.Path)
+		c.Failf("named location %q must not be nested", from.Path)
 	case !strings.HasPrefix(from.Path, "@"):
-		return fmt.Errorf("named location %q: want a leading @", from.Path)
-	case h.named[from.Path] != nil:
-		return duplicateLocation(h.named[from.Path])
+		c.Failf("named location %q: want a leading @", from.Path)
 	case len(from.Locations) > 0:
-		return fmt.Errorf("named location %q must not have nested locations", from.Path)
+		c.Failf("named location %q must not have nested locations", from.Path)
 	}
+	c.checkFirst(h.named[from.Path])
 	h.named[from.Path] = loc
-	return nil
 }
 
-func duplicateLocation(first *Location) error {
-	if first.Pos == "" {
-		return fmt.Errorf("duplicate location %q", first.Path)
+// checkFirst rejects a location if there is another one with its path.
+func (c *Compiler) checkFirst(other *Location) {
+	switch {
+	case other == nil:
+	case other.Pos == "":
+		c.Failf("duplicate location %q", other.Path)
+	default:
+		c.Failf("duplicate location %q (first one at %s)", other.Path, places.Line(other.Pos))
 	}
-	return fmt.Errorf("duplicate location %q (first one at %s)", first.Path, places.Line(first.Pos))
 }
 
 // checkNesting rejects locations that would never be found. As in nginx that of a path is never in
 // one of a regular expression.
-func checkNesting(loc *Location, from *conf.Location) error {
+func (c *Compiler) checkNesting(loc *Location, from *conf.Location) {
 	if from.Match == "=" && len(from.Locations) > 0 {
-		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
+		c.Failf("exact location %q must not have nested locations", from.Path)
 	}
 	if p := loc.parent; p != nil && loc.Pattern == nil && !strings.HasPrefix(loc.Path, p.Path) {
-		return fmt.Errorf("location %q is outside of its enclosing location %q", loc.Path, p.Path)
+		c.Failf("location %q is outside of its enclosing location %q", loc.Path, p.Path)
 	}
-	return nil
 }
 
 func put(to *map[string]*Location, path string, loc *Location) {
@@ -275,33 +267,18 @@ func (l *locations) sort() {
 }
 
 // location compiles a Location, except for where it is found.
-func (c *Compiler) location(loc *Location, from *conf.Location) error {
-	return c.WithPos(from.Pos, c.partsOf(loc, from))
-}
-
-func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
-	loc.Pos = from.Pos
-	var err error
-	if loc.steps, err = c.steps(from.Steps); err != nil {
-		return err
-	}
+func (c *Compiler) location(loc *Location, from *conf.Location) {
+	loc.Pos, loc.steps = from.Pos, c.steps(from.Steps)
 	c.explainLocation(loc, from)
-	if loc.Rules, err = c.rules(from.Settings); err != nil {
-		return err
-	}
-	if err = checkContent(from); err != nil {
-		return err
-	}
+	loc.Rules = c.rules(from.Settings)
+	c.checkContent(from)
 	loc.Phases = loc.moduleSteps
 	if h := c.Options.Handler; h != nil {
 		loc.Content = handlerContent{h}
 	}
 	for _, m := range c.modules {
-		if m.Location == nil {
-			continue
-		}
-		if err = m.Location(c, loc, from); err != nil {
-			return err
+		if m.Location != nil {
+			m.Location(c, loc, from)
 		}
 	}
 	loc.isProxied = from.Proxy != nil
@@ -310,10 +287,9 @@ func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 	if loc.deadline = loc.sendTimeout; isBound {
 		loc.deadline = loc.Settings.SendTimeout
 	}
-	return nil
 }
 
-func checkContent(from *conf.Location) error {
+func (c *Compiler) checkContent(from *conf.Location) {
 	kinds := 0
 	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {
 		if is {
@@ -321,7 +297,6 @@ func checkContent(from *conf.Location) error {
 		}
 	}
 	if kinds > 1 {
-		return errors.New("more than one of Proxy, Status, Metrics and Empty")
+		c.Failf("more than one of Proxy, Status, Metrics and Empty")
 	}
-	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
-// mapping is a Map, compiled. Its variable is evaluated at the first use and then kept for the
-// request, unless it is volatile.
+// mapping is a Map, compiled.
 type mapping struct {
 	from   *conf.Map
 	slot   int
@@ -24,20 +23,14 @@ type mapping struct {
 type MapLookup func(x *Exchange, s string) *Text
 
 // MapKind compiles the cases of maps of a kind.
-type MapKind func(m *conf.Map, values []*Text, defaultValue *Text) (MapLookup, error)
+type MapKind func(c *Compiler, m *conf.Map, values []*Text, defaultValue *Text) MapLookup
 
 // eval returns the variable's value. Captures of the map's regular expressions are available to its
 // values only; in nginx they are available to later texts, too.
 func (m *mapping) eval(x *Exchange) string {
-	if !m.from.Volatile && x.Vars != nil && x.Vars[m.slot].isSet {
-		return x.Vars[m.slot].text
-	}
 	before := x.Captures
 	s := m.lookup(x, m.source.Eval(x)).Eval(x)
 	x.Captures = before
-	if !m.from.Volatile {
-		x.Set(m.slot, s)
-	}
 	return s
 }
 
@@ -50,28 +43,26 @@ func (c *Compiler) mapVariable(m *mapping) (Variable, error) {
 		m.isCompiling = true
 		before := c.TextNeeds
 		c.TextNeeds = 0
-		if err := c.compileMap(m); err != nil {
-			return nil, fmt.Errorf("map $%s: %w", m.from.Name, err)
-		}
+		c.compileMap(m)
 		m.needs, c.TextNeeds = c.TextNeeds, before
 		m.isCompiling = false
 	}
 	c.TextNeeds |= m.needs
-	return m.eval, nil
+	if m.from.Volatile {
+		return m.eval, nil
+	}
+	return cachedVariable(m.slot, m.eval), nil
 }
 
 // compileMaps compiles all maps, also those that are not used.
-func (c *Compiler) compileMaps() error {
+func (c *Compiler) compileMaps() {
 	for i := range c.Config.Maps {
 		_, err := c.mapVariable(c.maps[strings.ToLower(c.Config.Maps[i].Name)])
-		if err = c.failure(err); err != nil {
-			return err
-		}
+		c.Check("", err)
 	}
-	return nil
 }
 
-func (c *Compiler) compileMap(m *mapping) error {
+func (c *Compiler) compileMap(m *mapping) {
 	what := "map $" + m.from.Name
 	m.source = c.Text(what, m.from.Source)
 	defaultValue := c.Text(what, m.from.Default)
@@ -79,24 +70,20 @@ func (c *Compiler) compileMap(m *mapping) error {
 	for i, k := range m.from.Cases {
 		values[i] = new(c.Text(what, k.To))
 	}
-	kind := c.cases
-	if m.from.Kind != "" {
-		if kind = c.mapKind(m.from.Kind); kind == nil {
-			return fmt.Errorf("unknown kind %q", m.from.Kind)
-		}
-	}
-	var err error
-	m.lookup, err = kind(m.from, values, &defaultValue)
-	return err
+	m.lookup = c.mapKind(m.from)(c, m.from, values, &defaultValue)
 }
 
-// mapKind returns the module's for a kind of maps, or nil.
-func (c *Compiler) mapKind(name string) MapKind {
+// mapKind returns what compiles the cases of a map: the core, or a module.
+func (c *Compiler) mapKind(of *conf.Map) MapKind {
+	if of.Kind == "" {
+		return (*Compiler).cases
+	}
 	for _, m := range c.modules {
-		if kind := m.MapKinds[name]; kind != nil {
+		if kind := m.MapKinds[of.Kind]; kind != nil {
 			return kind
 		}
 	}
+	c.Failf("map $%s: unknown kind %q", of.Name, of.Kind)
 	return nil
 }
 
@@ -109,7 +96,8 @@ func casePattern(m *conf.Map, from string) (source string, fold, ok bool) {
 
 // cases compiles the cases of a map: strings, which are compared without regard to case, then names
 // with stars, then regular expressions.
-func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) (MapLookup, error) {
+func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) MapLookup {
+	what := "map $" + m.Name
 	type patternCase struct {
 		Pattern *Pattern
 		Value   *Text
@@ -118,18 +106,16 @@ func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) (MapLo
 	var patterns []patternCase
 	for i, k := range m.Cases {
 		if source, fold, ok := casePattern(m, k.From); ok {
-			patterns = append(patterns, patternCase{c.Pattern("map $"+m.Name, source, fold), values[i]})
+			patterns = append(patterns, patternCase{c.Pattern(what, source, fold), values[i]})
 			continue
 		}
 		from := hostname.LowerASCII(strings.TrimPrefix(k.From, `\`))
 		if m.Hostnames && (strings.HasPrefix(from, ".") || strings.Contains(from, "*")) {
-			if err := names.Add(from, values[i]); err != nil {
-				return nil, err
-			}
+			c.Check(what, names.Add(from, values[i]))
 			continue
 		}
 		if exact[from] != nil {
-			return nil, fmt.Errorf("duplicate case %q", k.From)
+			c.Failf("%s: duplicate case %q", what, k.From)
 		}
 		exact[from] = values[i]
 	}
@@ -150,5 +136,5 @@ func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) (MapLo
 			}
 		}
 		return defaultValue
-	}, nil
+	}
 }

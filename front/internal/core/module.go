@@ -1,21 +1,20 @@
 package core
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/tarehq/tare/front/conf"
 )
 
 // Module is a feature outside of the core, and all that the core knows of it. Package front has the
-// table of modules.
+// table of modules. What compiles ends the compilation at an error: see Compiler.Failf.
 type Module struct {
 	// Prepare compiles what the module needs of the whole Config, before all Settings.
-	Prepare func(c *Compiler, at Slot) error
+	Prepare func(c *Compiler, at Slot)
 	// Compile compiles the module's part of Settings.
-	Compile func(c *Compiler, s *conf.Settings, at Slot) (Effect, error)
+	Compile func(c *Compiler, s *conf.Settings, at Slot) Effect
 	// Location compiles the module's part of a Location, whose Settings are compiled.
-	Location func(c *Compiler, loc *Location, from *conf.Location) error
+	Location func(c *Compiler, loc *Location, from *conf.Location)
 	// Variables are the module's variables.
 	Variables func(at Slot) map[string]KnownVariable
 	Families  []VariableFamily
@@ -32,13 +31,11 @@ type Slot int
 
 // Effect is what a module does with requests that some Settings apply to.
 type Effect struct {
-	Rules    any                                   // for the module itself; nil if it does nothing
-	Step     Step                                  // before the content
-	Fields   func(x *Exchange, header http.Header) // adds fields to the response
-	Start    func(w *Writer)                       // adds a stage of the body by the head alone
-	Bodies   []BodyFilter                          // change the body
-	Observes bool                                  // log needs to know the response
-	Log      func(x *Exchange)                     // after the response
+	Rules  any               // for the module itself; nil if it does nothing
+	Step   Step              // before the content
+	Head   func(w *Writer)   // changes the response's header, or adds a stage by it alone
+	Bodies []BodyFilter      // change the body
+	Log    func(x *Exchange) // after the response
 }
 
 // Step is what a module does in a phase between rewrite and content.
@@ -68,16 +65,13 @@ func AddStep(all []Step, s Step) []Step {
 }
 
 // effects compiles the modules' parts of the Settings.
-func (c *Compiler) effects(r *Rules) error {
+func (c *Compiler) effects(r *Rules) {
 	f := r.Filters
 	for at, m := range c.modules {
 		if m.Compile == nil {
 			continue
 		}
-		e, err := m.Compile(c, r.Settings, Slot(at))
-		if err != nil {
-			return err
-		}
+		e := m.Compile(c, r.Settings, Slot(at))
 		if e.Rules == nil {
 			continue
 		}
@@ -88,19 +82,15 @@ func (c *Compiler) effects(r *Rules) error {
 		if e.Step.Run != nil {
 			r.moduleSteps = AddStep(r.moduleSteps, e.Step)
 		}
-		if e.Fields != nil {
-			f.added = append(f.added, e.Fields)
-		}
-		if e.Start != nil {
-			f.starts = append(f.starts, e.Start)
+		if e.Head != nil {
+			f.byHead = append(f.byHead, e.Head)
 		}
 		f.byType = append(f.byType, e.Bodies...)
 		if e.Log != nil {
 			r.logs = append(r.logs, e.Log)
 		}
-		f.observes = f.observes || e.Observes
 	}
-	return nil
+	f.observes = r.logs != nil
 }
 
 // ModuleRules returns what a module has compiled for the location, or nil.

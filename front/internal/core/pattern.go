@@ -114,7 +114,7 @@ func (x *Exchange) regexTimeout(p *Pattern, err error) {
 }
 
 // Pattern compiles a regular expression without its tilde. fold ignores case. The named groups must
-// have been declared. An error is kept, as by Text.
+// have been declared.
 func (c *Compiler) Pattern(what, source string, fold bool) *Pattern {
 	p := c.ParsePattern(what, source, fold)
 	if p.named != nil {
@@ -135,12 +135,11 @@ func (c *Compiler) Pattern(what, source string, fold bool) *Pattern {
 
 // ParsePattern parses a regular expression, once per plan, without the variables of its groups.
 func (c *Compiler) ParsePattern(what, source string, fold bool) *Pattern {
-	p, err := Shared(c, patternKey{source, fold}, func() (*Pattern, error) { return newPattern(source, fold) })
-	if err != nil {
-		c.keep(what, err)
-		p, _ = newPattern("", false) // without a use
-	}
-	return p
+	return Shared(c, patternKey{source, fold}, func() *Pattern {
+		p, err := newPattern(source, fold)
+		c.Check(what, err)
+		return p
+	})
 }
 
 type patternKey struct {

@@ -42,8 +42,8 @@ func (c *clientAddress) update(x *Exchange, f *realip.Rules) {
 	var addr netip.AddrPort
 	var ok bool
 	if f.FromProxyProtocol {
-		source, _ := x.proxyHeader()
-		addr, ok = f.FindProxyProtocol(c.peer, source)
+		addr, _ = x.proxyHeader()
+		ok = addr.IsValid() && f.Trusts(c.peer)
 	} else {
 		addr, ok = f.Find(c.peer, x.Request.Header)
 	}

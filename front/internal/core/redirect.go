@@ -12,22 +12,22 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-func (c *Compiler) returnStep(s conf.Return) (action, error) {
+func (c *Compiler) returnStep(s conf.Return) action {
 	if !nginxstatus.IsFinal(s.Status) {
-		return nil, fmt.Errorf("return %d: want a status from 200 to 999", s.Status)
+		c.Failf("return %d: want a status from 200 to 999", s.Status)
 	}
 	body := c.Text("return", s.Text)
 	switch {
 	case nginxstatus.Redirects(s.Status):
 		return func(x *Exchange) (Outcome, bool) {
 			return x.SendRedirect(s.Status, x.evalWithStatus(s.Status, &body)), true
-		}, nil
+		}
 	case s.Status >= http.StatusBadRequest && body.Empty(), s.Status == nginxstatus.Closed:
-		return func(x *Exchange) (Outcome, bool) { return x.Fail(s.Status), true }, nil
+		return func(x *Exchange) (Outcome, bool) { return x.Fail(s.Status), true }
 	}
 	return func(x *Exchange) (Outcome, bool) {
 		return x.sendText(s.Status, x.evalWithStatus(s.Status, &body)), true
-	}, nil
+	}
 }
 
 // evalWithStatus evaluates a text of a response. Its $status is the response's, or that of the

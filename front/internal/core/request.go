@@ -54,11 +54,7 @@ func RequestURI(x *Exchange) string {
 func requestMethod(x *Exchange) string { return x.Root().Method }
 
 func requestLine(x *Exchange) string {
-	if x.rejected != nil {
-		return x.rejected.line
-	}
-	r := x.ClientRequest()
-	return r.Method + " " + r.RequestURI + " " + r.Proto
+	return string(appendRequestLine(nil, x, func(b []byte, s string) []byte { return append(b, s...) }))
 }
 
 // Scheme is $scheme.
@@ -201,9 +197,10 @@ func appendRequestLine(b []byte, x *Exchange, escape EscapeFunc) []byte {
 	if x.rejected != nil {
 		return escape(b, errorlog.Truncate(x.rejected.line))
 	}
-	b = append(escape(b, x.Request.Method), ' ')
-	b = append(escape(b, x.Request.RequestURI), ' ')
-	return escape(b, x.Request.Proto)
+	r := x.ClientRequest()
+	b = append(escape(b, r.Method), ' ')
+	b = append(escape(b, r.RequestURI), ' ')
+	return escape(b, r.Proto)
 }
 
 func appendStatus(b []byte, x *Exchange, _ EscapeFunc) []byte {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -45,35 +44,31 @@ func (x *Exchange) runActions(all []action) Outcome {
 	return Proceed
 }
 
-func (c *Compiler) steps(from []conf.Step) ([]action, error) {
-	var all []action
+func (c *Compiler) steps(from []conf.Step) (all []action) {
 	for _, s := range from {
-		var a action
-		var err error
-		switch s := s.(type) {
-		case conf.Set:
-			a = c.setStep(s)
-		case conf.If:
-			a, err = c.ifStep(s)
-		case conf.Rewrite:
-			a, err = c.rewriteStep(s)
-		case conf.Return:
-			a, err = c.returnStep(s)
-		case conf.Break:
-			a = func(x *Exchange) (Outcome, bool) {
-				x.needsLocation = false
-				return Proceed, true
-			}
-		default:
-			err = fmt.Errorf("unknown step %T", s)
-		}
-		if err = c.WithPos(s.Position(), err); err != nil {
-			return nil, err
-		}
-		a = c.explainStep(s, a)
-		all = append(all, a)
+		c.At(s.Position(), func() { all = append(all, c.explainStep(s, c.step(s))) })
 	}
-	return all, nil
+	return all
+}
+
+func (c *Compiler) step(s conf.Step) action {
+	switch s := s.(type) {
+	case conf.Set:
+		return c.setStep(s)
+	case conf.If:
+		return c.ifStep(s)
+	case conf.Rewrite:
+		return c.rewriteStep(s)
+	case conf.Return:
+		return c.returnStep(s)
+	case conf.Break:
+		return func(x *Exchange) (Outcome, bool) {
+			x.needsLocation = false
+			return Proceed, true
+		}
+	}
+	c.Failf("unknown step %T", s)
+	return nil
 }
 
 func (c *Compiler) setStep(s conf.Set) action {
@@ -108,20 +103,9 @@ func (c *Compiler) Setting(directive string, s conf.Set) (set Setting) {
 	return set
 }
 
-func (c *Compiler) ifStep(s conf.If) (action, error) {
-	holds, err := c.condition(s)
-	if err = c.WithPos(s.Pos, err); err != nil {
-		return nil, err
-	}
-	holds = c.explainCondition(s, holds)
-	then, err := c.steps(s.Then)
-	if err != nil {
-		return nil, err
-	}
-	ifLoc, err := c.ifLocation(s.Location)
-	if err != nil {
-		return nil, err
-	}
+func (c *Compiler) ifStep(s conf.If) action {
+	holds := c.explainCondition(s, c.condition(s))
+	then, ifLoc := c.steps(s.Then), c.ifLocation(s.Location)
 	return func(x *Exchange) (Outcome, bool) {
 		if !holds(x) || x.RegexTimedOut {
 			return Proceed, false
@@ -135,31 +119,34 @@ func (c *Compiler) ifStep(s conf.If) (action, error) {
 			}
 		}
 		return Proceed, false
-	}, nil
+	}
 }
 
 // ifLocation compiles the location of an If; nil stays nil.
-func (c *Compiler) ifLocation(from *conf.Location) (*Location, error) {
+func (c *Compiler) ifLocation(from *conf.Location) *Location {
 	if from == nil {
-		return nil, nil
+		return nil
 	}
-	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
-		return nil, c.WithPos(from.Pos, errors.New("the location of an if must not have locations, steps or try_files"))
-	}
-	loc := &Location{Path: from.Path, final: from.Match == "^~", internal: from.Internal}
-	return loc, c.location(loc, from)
+	loc := &Location{Path: from.Path}
+	c.At(from.Pos, func() {
+		if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
+			c.Failf("the location of an if must not have locations, steps or try_files")
+		}
+		c.location(loc, from)
+	})
+	return loc
 }
 
-func (c *Compiler) condition(s conf.If) (func(*Exchange) bool, error) {
+func (c *Compiler) condition(s conf.If) func(*Exchange) bool {
 	left := c.Text("if", s.Left)
 	op, not := strings.CutPrefix(s.Op, "!")
 	var holds func(*Exchange) bool
 	switch op {
 	case "":
 		if not {
-			return nil, fmt.Errorf("if: unknown operator %q", s.Op)
+			c.Failf("if: unknown operator %q", s.Op)
 		}
-		return left.IsTrue, nil
+		return left.IsTrue
 	case "=":
 		right := c.Text("if", s.Right)
 		holds = func(x *Exchange) bool { return left.Eval(x) == right.Eval(x) }
@@ -173,12 +160,12 @@ func (c *Compiler) condition(s conf.If) (func(*Exchange) bool, error) {
 		kind := op[1]
 		holds = func(x *Exchange) bool { return x.fileIs(left.Eval(x), kind) }
 	default:
-		return nil, fmt.Errorf("if: unknown operator %q", s.Op)
+		c.Failf("if: unknown operator %q", s.Op)
 	}
 	if not {
-		return func(x *Exchange) bool { return !holds(x) }, nil
+		return func(x *Exchange) bool { return !holds(x) }
 	}
-	return holds, nil
+	return holds
 }
 
 // matches matches a pattern of a step. As in nginx a failed match clears the captures, even those
@@ -223,12 +210,8 @@ type replacement struct {
 	flag       string
 }
 
-func (c *Compiler) rewriteStep(s conf.Rewrite) (action, error) {
-	p := c.Pattern("rewrite", s.Pattern, false)
-	r, err := c.replacement(s)
-	if err != nil {
-		return nil, fmt.Errorf("rewrite %q: %w", s.Pattern, err)
-	}
+func (c *Compiler) rewriteStep(s conf.Rewrite) action {
+	p, r := c.Pattern("rewrite", s.Pattern, false), c.replacement(s)
 	return func(x *Exchange) (Outcome, bool) {
 		if !x.matches(p, x.Path) {
 			return Proceed, false
@@ -237,11 +220,11 @@ func (c *Compiler) rewriteStep(s conf.Rewrite) (action, error) {
 			return x.SendRedirect(r.status, r.location(x)), true
 		}
 		return r.apply(x)
-	}, nil
+	}
 }
 
-func (c *Compiler) replacement(s conf.Rewrite) (*replacement, error) {
-	to := string(s.To)
+func (c *Compiler) replacement(s conf.Rewrite) *replacement {
+	what, to := fmt.Sprintf("rewrite %q", s.Pattern), string(s.To)
 	r := &replacement{keepArgs: true, flag: s.Flag}
 	switch {
 	case s.Flag == "permanent":
@@ -250,18 +233,17 @@ func (c *Compiler) replacement(s conf.Rewrite) (*replacement, error) {
 		strings.HasPrefix(to, "$scheme"):
 		r.status = http.StatusFound
 	case s.Flag != "" && s.Flag != "last" && s.Flag != "break":
-		return nil, fmt.Errorf("invalid flag %q (must be last, break, redirect or permanent)", s.Flag)
+		c.Failf("%s: invalid flag %q (must be last, break, redirect or permanent)", what, s.Flag)
 	}
 	if rest, ok := strings.CutSuffix(to, "?"); ok {
 		to, r.keepArgs = rest, false
 	}
 	path, args, hasArgs := strings.Cut(to, "?")
 	r.hasArgs = hasArgs
-	what := fmt.Sprintf("rewrite %q", s.Pattern)
 	if r.path, r.args = c.Text(what, conf.Text(path)), c.Text(what, conf.Text(args)); r.path.Empty() && r.status == 0 {
-		return nil, errors.New("the new path is empty")
+		c.Failf("%s: the new path is empty", what)
 	}
-	return r, nil
+	return r
 }
 
 // location returns the URL of a redirect. Captures in it are encoded.

@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/mediatype"
-	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/realip"
 	"github.com/tarehq/tare/internal/safefile"
 )
@@ -44,20 +43,19 @@ type Rules struct {
 }
 
 // rules compiles Settings, or returns those that it has compiled before. Nil is the zero value.
-func (c *Compiler) rules(s *conf.Settings) (*Rules, error) {
+func (c *Compiler) rules(s *conf.Settings) *Rules {
 	if s == nil {
 		s = &c.noSettings
 	}
-	return Shared(c, s, func() (*Rules, error) { return c.newRules(s) })
+	return Shared(c, s, func() *Rules { return c.newRules(s) })
 }
 
-func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
-	if err := cmp.Or(checkWord("BodyFile", s.BodyFile, "on", "clean"),
-		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"), checkWord("Linger", s.Linger, "always", "off"),
-		checkWord("DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner")); err != nil {
-		return nil, err
-	}
-	r = &Rules{Settings: s, Filters: new(filters), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
+func (c *Compiler) newRules(s *conf.Settings) *Rules {
+	c.checkWord("", "BodyFile", s.BodyFile, "on", "clean")
+	c.checkWord("", "ModifiedSince", s.ModifiedSince, "before", "off")
+	c.checkWord("", "Linger", s.Linger, "always", "off")
+	c.checkWord("", "DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner")
+	r := &Rules{Settings: s, Filters: new(filters), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
 		MaxBody: cmp.Or(s.MaxBody, defaultMaxBody), bodyTimeout: cmp.Or(s.BodyTimeout, DefaultTimeout)}
 	if s.KeepAliveRequests > 0 || s.KeepAliveTime > 0 {
 		c.Plan.Needs |= needsConnection
@@ -66,31 +64,19 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	if s.Files.DisableSymlinks != "" {
 		r.LinksFrom = c.Text("disable_symlinks", trustedPart(&s.Files))
 	}
-	if r.errorPages, err = c.errorPages(s.ErrorPages); err != nil {
-		return nil, err
-	}
-	if err = c.effects(r); err != nil {
-		return nil, err
-	}
-	if err = c.filters(r.Filters, s); err != nil {
-		return nil, err
-	}
-	if r.errors, err = c.errorLog(s.ErrorLog); err != nil {
-		return nil, err
-	}
+	r.errorPages = c.errorPages(s.ErrorPages)
+	c.effects(r)
+	c.filters(r.Filters, s)
+	r.errors = c.errorLog(s.ErrorLog)
 	r.isDebugged = r.errors.IsEnabled(errorlog.LevelDebug)
 	if s.BodyFile != "" && s.BodyDir != "" && c.Options.Explain == nil {
-		if err := c.bodyDir(s.BodyDir); err != nil {
-			return nil, fmt.Errorf("client_body_temp_path: %w", err)
-		}
+		c.Check("client_body_temp_path", c.bodyDir(s.BodyDir))
 	}
 	if s.EarlyHints != nil {
 		r.EarlyHints = c.Texts("early_hints", s.EarlyHints)
 	}
-	r.realIP, err = Shared(c, realIPKey(fmt.Sprint(s.RealIP)), func() (*realip.Rules, error) {
-		return realip.New(&s.RealIP), nil
-	})
-	return r, err
+	r.realIP = Shared(c, realIPKey(fmt.Sprint(s.RealIP)), func() *realip.Rules { return realip.New(&s.RealIP) })
+	return r
 }
 
 // realIPKey identifies a conf.RealIP by its fields: most locations have that of their host.
@@ -125,32 +111,28 @@ func trustedPart(s *conf.Files) conf.Text {
 }
 
 // checkWord checks a field of a Config whose values are some words, or empty.
-func checkWord(field, value string, valid ...string) error {
-	if value == "" || slices.Contains(valid, value) {
-		return nil
+func (c *Compiler) checkWord(what, field, value string, valid ...string) {
+	if value != "" && !slices.Contains(valid, value) {
+		c.Check(what, fmt.Errorf("invalid %s %q (want one of %q, or none)", field, value, valid))
 	}
-	return fmt.Errorf("invalid %s %q (want one of %q, or none)", field, value, valid)
 }
 
 // checkConfig rejects a Config without hosts, and unknown words, except those of locations,
 // rewrites and Settings, which are rejected where they are compiled.
-func (c *Compiler) checkConfig() error {
+func (c *Compiler) checkConfig() {
 	if len(c.Config.Hosts) == 0 {
-		return errors.New("no hosts: Config.Hosts needs at least one")
+		c.Failf("no hosts: Config.Hosts needs at least one")
 	}
 	for _, f := range c.Config.LogFormats {
-		if err := checkWord("Escape", f.Escape, "json", "none"); err != nil {
-			return fmt.Errorf("log format %q: %w", f.Name, err)
-		}
+		c.checkWord(fmt.Sprintf("log format %q", f.Name), "Escape", f.Escape, "json", "none")
 	}
 	for _, h := range c.Config.Hosts {
 		if certs := h.ClientCerts; certs != nil {
-			if err := checkWord("Mode", certs.Mode, "optional", "optional_no_ca"); err != nil {
-				return places.At(h.Pos, fmt.Errorf("client certificates: %w", err))
-			}
+			c.At(h.Pos, func() {
+				c.checkWord("client certificates", "Mode", certs.Mode, "optional", "optional_no_ca")
+			})
 		}
 	}
-	return nil
 }
 
 // typesKey identifies a mediatype.Table within a Config.
@@ -168,6 +150,5 @@ func (c *Compiler) MediaTypes(f *conf.Files) *mediatype.Table {
 	}
 	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), f.Charset,
 		strings.Join(f.CharsetTypes, "\x00"), f.CharsetTypes == nil}
-	t, _ := Shared(c, key, func() (*mediatype.Table, error) { return mediatype.New(f, table, key.defaultType), nil })
-	return t
+	return Shared(c, key, func() *mediatype.Table { return mediatype.New(f, table, key.defaultType) })
 }

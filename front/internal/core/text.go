@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -48,13 +47,19 @@ func (t *Text) evalParts(x *Exchange) string {
 }
 
 // Append appends the text for an exchange.
-func (t *Text) Append(b []byte, x *Exchange) []byte {
+func (t *Text) Append(b []byte, x *Exchange) []byte { return t.append(b, x, false) }
+
+// append appends the text, with captures encoded or as they are.
+func (t *Text) append(b []byte, x *Exchange, encodes bool) []byte {
 	b = append(b, t.Literal...)
 	for i := range t.Parts {
-		if p := &t.Parts[i]; p.value != nil {
-			b = append(b, p.value(x)...)
-		} else {
+		switch p := &t.Parts[i]; {
+		case p.value == nil:
 			b = append(b, p.Literal...)
+		case encodes && p.capture:
+			b = append(b, uri.EscapeArgument(p.value(x))...)
+		default:
+			b = append(b, p.value(x)...)
 		}
 	}
 	return b
@@ -66,18 +71,7 @@ func (t *Text) evalEscaped(x *Exchange) string {
 	if t.Parts == nil || !x.hasEncodedPath() {
 		return t.Eval(x)
 	}
-	var b strings.Builder
-	for i := range t.Parts {
-		switch p := &t.Parts[i]; {
-		case p.value == nil:
-			b.WriteString(p.Literal)
-		case p.capture:
-			b.WriteString(uri.EscapeArgument(p.value(x)))
-		default:
-			b.WriteString(p.value(x))
-		}
-	}
-	return b.String()
+	return string(t.append(nil, x, true))
 }
 
 // IsTrue reports whether the text is true as in nginx's if: neither empty nor "0".
@@ -86,13 +80,13 @@ func (t *Text) IsTrue(x *Exchange) bool {
 	return s != "" && s != "0"
 }
 
-// Text resolves the variables of a Text. An error is kept for WithPos; what says where the text is.
+// Text resolves the variables of a Text; what says where it is.
 func (c *Compiler) Text(what string, from conf.Text) Text {
 	if !grammar.HasVariables(from) {
 		return Text{Literal: string(from)}
 	}
 	t, err := c.resolve(from)
-	c.keep(what, err)
+	c.Check(what, err)
 	return t
 }
 

@@ -26,11 +26,13 @@ type KnownVariable struct {
 	IsCached bool
 	// IsReplaceable: a variable of the Config may have the same name, and replaces it.
 	IsReplaceable bool
-	// IsSetWhenEmpty: lines of logs have nothing for an empty value; otherwise they have a dash.
-	IsSetWhenEmpty bool
-	// IsSet reports whether the variable is set if its value is empty; nil never does.
+	// IsSet reports whether the variable is set if its value is empty; nil never does. In lines of
+	// logs an empty variable that is not set is a dash.
 	IsSet func(x *Exchange) bool
 }
+
+// AlwaysSet is IsSet of a variable that may be empty.
+func AlwaysSet(*Exchange) bool { return true }
 
 // needs are what an exchange must collect for a variable.
 type needs uint8
@@ -62,15 +64,15 @@ func AllVariables(product string, modules []Module) map[string]KnownVariable {
 func requestVariables() map[string]KnownVariable {
 	setArgs := func(x *Exchange, value string) { x.Args, x.URIChanged = value, true }
 	return map[string]KnownVariable{
-		"host":            {Get: (*Exchange).HostOrServerName, IsSetWhenEmpty: true},
-		"uri":             {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
-		"document_uri":    {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
+		"host":            {Get: (*Exchange).HostOrServerName, IsSet: AlwaysSet},
+		"uri":             {Get: func(x *Exchange) string { return x.Path }, IsSet: AlwaysSet},
+		"document_uri":    {Get: func(x *Exchange) string { return x.Path }, IsSet: AlwaysSet},
 		"request_uri":     {Get: RequestURI},
 		"args":            {Get: func(x *Exchange) string { return x.Args }, Set: setArgs},
 		"query_string":    {Get: func(x *Exchange) string { return x.Args }},
-		"is_args":         {Get: when("?", func(x *Exchange) bool { return x.Args != "" }), IsSetWhenEmpty: true},
+		"is_args":         {Get: when("?", func(x *Exchange) bool { return x.Args != "" }), IsSet: AlwaysSet},
 		"scheme":          {Get: Scheme},
-		"https":           {Get: when("on", func(x *Exchange) bool { return x.Request.TLS != nil }), IsSetWhenEmpty: true},
+		"https":           {Get: when("on", func(x *Exchange) bool { return x.Request.TLS != nil }), IsSet: AlwaysSet},
 		"http2":           {Get: http2},
 		"http3":           {Get: when("h3", func(x *Exchange) bool { return x.Request.ProtoMajor == 3 })},
 		"server_protocol": {Get: func(x *Exchange) string { return x.Request.Proto }},
@@ -80,7 +82,7 @@ func requestVariables() map[string]KnownVariable {
 		"request_length":     {Get: requestLength},
 		"request_id":         {Get: RequestID},
 		"request_time":       {Get: func(x *Exchange) string { return Seconds(time.Since(x.StartTime)) }, Needs: NeedsStartTime},
-		"request_completion": {Get: when("OK", func(x *Exchange) bool { return x.isComplete }), IsSetWhenEmpty: true},
+		"request_completion": {Get: when("OK", func(x *Exchange) bool { return x.isComplete }), IsSet: AlwaysSet},
 		"content_length":     {Get: contentLengthVariable},
 		"content_type":       {Get: func(x *Exchange) string { return x.Request.Header.Get("Content-Type") }},
 
@@ -92,7 +94,7 @@ func requestVariables() map[string]KnownVariable {
 
 func clientVariables() map[string]KnownVariable {
 	return map[string]KnownVariable{
-		"server_name": {Get: func(x *Exchange) string { return x.Host.name }, IsSetWhenEmpty: true},
+		"server_name": {Get: func(x *Exchange) string { return x.Host.name }, IsSet: AlwaysSet},
 		"server_port": {Get: serverPort},
 		"server_addr": {Get: serverAddr},
 

@@ -54,7 +54,7 @@ func (c *Compiler) checkExists(name string) error {
 }
 
 // checkTexts checks the Config's Texts.
-func (c *Compiler) checkTexts() error {
+func (c *Compiler) checkTexts() {
 	for _, t := range c.Config.Texts {
 		pieces, err := grammar.Pieces(t.Text)
 		for i := 0; i < len(pieces) && err == nil; i++ {
@@ -63,10 +63,9 @@ func (c *Compiler) checkTexts() error {
 			}
 		}
 		if err != nil {
-			return places.At(t.Pos, fmt.Errorf("%s: %w in %q", t.Directive, err, string(t.Text)))
+			c.At(t.Pos, func() { c.Failf("%s: %w in %q", t.Directive, err, string(t.Text)) })
 		}
 	}
-	return nil
 }
 
 // IsOverlaid reports whether a variable is nginx's until something sets it. As in nginx a group of
@@ -147,22 +146,18 @@ func (x *Exchange) Set(slot int, text string) {
 }
 
 // declare makes slots for the variables that the Config defines.
-func (c *Compiler) declare() error {
+func (c *Compiler) declare() {
 	for i := range c.Config.Maps {
 		m := &c.Config.Maps[i]
 		name := strings.ToLower(m.Name)
 		if c.maps[name] != nil {
-			return fmt.Errorf("duplicate map $%s", name)
+			c.Failf("duplicate map $%s", name)
 		}
-		if err := c.slot(name); err != nil {
-			return fmt.Errorf("map: %w", err)
-		}
+		c.declareVariable("map", name)
 		c.maps[name], c.Assigned[name] = &mapping{from: m, slot: c.Slots[name]}, true
 		for _, k := range m.Cases {
 			if source, fold, ok := casePattern(m, k.From); ok {
-				if err := c.failure(c.declareGroups("map $"+name, source, fold)); err != nil {
-					return err
-				}
+				c.declareGroups("map $"+name, source, fold)
 			}
 		}
 	}
@@ -170,120 +165,88 @@ func (c *Compiler) declare() error {
 		h := &c.Config.Hosts[i]
 		for _, name := range h.Names {
 			if source, ok := strings.CutPrefix(name, "~"); ok {
-				if err := c.WithPos(h.Pos, c.declareGroups("server_name", source, true)); err != nil {
-					return err
-				}
+				c.At(h.Pos, func() { c.declareGroups("server_name", source, true) })
 			}
 		}
 	}
 	for p := range places.Of(c.Config) {
-		if err := c.WithPos(p.Pos, c.declarePlace(p)); err != nil {
-			return err
-		}
+		c.At(p.Pos, func() { c.declarePlace(p) })
 	}
-	return nil
 }
 
 // declarePlace makes slots for the variables that a place defines.
-func (c *Compiler) declarePlace(p places.Place) error {
-	if err := c.declareSteps(p); err != nil {
-		return err
+func (c *Compiler) declarePlace(p places.Place) {
+	for s := range p.AllSteps() {
+		c.At(s.Position(), func() { c.declareStep(s) })
 	}
 	if l := p.Location; l != nil {
 		if l.Match == "~" || l.Match == "~*" {
-			if err := c.declareGroups("location", l.Path, l.Match == "~*"); err != nil {
-				return err
-			}
+			c.declareGroups("location", l.Path, l.Match == "~*")
 		}
-		if err := c.declareProxy(l.Proxy); err != nil {
-			return err
+		c.declareProxy(l.Proxy)
+	}
+	if auth := p.Settings.AuthRequest; auth != nil {
+		for _, s := range auth.Set { // they are not set until the subrequest has ended
+			c.declareSet("auth_request_set", s)
+			c.replaced[strings.ToLower(s.Name)] = true
 		}
 	}
-	return c.declareAuth(p.Settings.AuthRequest)
 }
 
-// declareAuth makes slots for the variables of an AuthRequest. They are not set until the
-// subrequest has ended.
-func (c *Compiler) declareAuth(a *conf.AuthRequest) error {
-	if a == nil {
-		return nil
-	}
-	for _, s := range a.Set {
-		if err := c.declareSet(s); err != nil {
-			return err
-		}
-		c.replaced[strings.ToLower(s.Name)] = true
-	}
-	return nil
-}
-
-// declareSet makes a slot for the variable of a Set, unless it is one of nginx's.
-func (c *Compiler) declareSet(s conf.Set) error {
+// declareSet makes a slot for the variable of a Set, unless it is one of nginx's. It reports
+// whether there is a slot.
+func (c *Compiler) declareSet(directive string, s conf.Set) bool {
 	name := strings.ToLower(s.Name)
 	c.setsLimitRate = c.setsLimitRate || name == "limit_rate"
 	if c.Known[name].Set != nil {
-		return nil
+		return false
 	}
-	return c.slot(name)
+	c.declareVariable(directive, name)
+	return true
 }
 
-func (c *Compiler) declareProxy(p *conf.Proxy) error {
+func (c *Compiler) declareProxy(p *conf.Proxy) {
 	if p == nil {
-		return nil
+		return
 	}
 	for _, r := range slices.Concat(p.Redirects, p.CookieDomains, p.CookiePaths, p.CookieFlags) {
 		if source, fold, ok := CutPattern(r.From); ok {
-			if err := c.declareGroups("proxy", source, fold); err != nil {
-				return err
-			}
+			c.declareGroups("proxy", source, fold)
 		}
 	}
-	return nil
 }
 
-func (c *Compiler) declareSteps(p places.Place) error {
-	for s := range p.AllSteps() {
-		var err error
-		switch s := s.(type) {
-		case conf.Set:
-			if err = c.declareSet(s); err == nil && c.Known[strings.ToLower(s.Name)].Set == nil {
-				c.Assigned[strings.ToLower(s.Name)] = true
-			}
-		case conf.Rewrite:
-			err = c.declareGroups("rewrite", s.Pattern, false)
-		case conf.If:
-			if op := strings.TrimPrefix(s.Op, "!"); op == "~" || op == "~*" {
-				err = c.declareGroups("if", string(s.Right), op == "~*")
-			}
+func (c *Compiler) declareStep(s conf.Step) {
+	switch s := s.(type) {
+	case conf.Set:
+		if c.declareSet("set", s) {
+			c.Assigned[strings.ToLower(s.Name)] = true
 		}
-		if err = c.WithPos(s.Position(), err); err != nil {
-			return err
+	case conf.Rewrite:
+		c.declareGroups("rewrite", s.Pattern, false)
+	case conf.If:
+		if op := strings.TrimPrefix(s.Op, "!"); op == "~" || op == "~*" {
+			c.declareGroups("if", string(s.Right), op == "~*")
 		}
 	}
-	return nil
 }
 
-func (c *Compiler) declareGroups(what, source string, fold bool) error {
+func (c *Compiler) declareGroups(what, source string, fold bool) {
 	for _, name := range c.ParsePattern(what, source, fold).Re.Names() {
-		if name == "" {
-			continue
+		if name != "" {
+			c.declareVariable(what, strings.ToLower(name))
+			c.replaced[strings.ToLower(name)] = true
 		}
-		if err := c.slot(strings.ToLower(name)); err != nil {
-			return err
-		}
-		c.replaced[strings.ToLower(name)] = true
 	}
-	return nil
 }
 
-// slot makes a slot for a variable, if it has none.
-func (c *Compiler) slot(name string) error {
+// declareVariable makes a slot for a variable, if it has none.
+func (c *Compiler) declareVariable(what, name string) {
 	if !grammar.IsVariableName(name) {
-		return fmt.Errorf("invalid variable name %q", name)
+		c.Failf("%s: invalid variable name %q", what, name)
 	}
 	if v, ok := c.Known[name]; ok && !v.IsReplaceable {
-		return fmt.Errorf("variable $%s cannot be set", name)
+		c.Failf("%s: variable $%s cannot be set", what, name)
 	}
 	c.SlotOf(name)
-	return nil
 }

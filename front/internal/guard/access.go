@@ -32,8 +32,9 @@ func AccessModule() core.Module {
 	}
 }
 
-func compileAccess(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
-	a := new(access)
+func compileAccess(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect) {
+	a := &access{password: compilePassword(c, s.Password, c.State.Modules[at].(*htpasswd.Files)),
+		request: compileAuthRequest(c, s.AuthRequest)}
 	for i, r := range s.Access {
 		a.deny = append(a.deny, r.Deny)
 		switch {
@@ -45,14 +46,10 @@ func compileAccess(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Eff
 			a.rules.Add(r.Net, i)
 		}
 	}
-	if a.password, err = compilePassword(c, s.Password, c.State.Modules[at].(*htpasswd.Files)); err != nil {
-		return e, err
-	}
-	a.request, err = compileAuthRequest(c, s.AuthRequest)
 	if a.deny != nil || a.password != nil || a.request != nil {
 		e = core.Effect{Rules: a, Step: core.Step{Phase: core.AccessPhase, Name: "access", Run: a.check}}
 	}
-	return e, err
+	return e
 }
 
 // granted is the result of a check that allows access. The others are a status that rejects it, and

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,18 +17,18 @@ type authRequest struct {
 }
 
 // compileAuthRequest compiles an AuthRequest; nil makes no subrequest.
-func compileAuthRequest(c *core.Compiler, from *conf.AuthRequest) (*authRequest, error) {
+func compileAuthRequest(c *core.Compiler, from *conf.AuthRequest) *authRequest {
 	if from == nil || from.URI == "" {
-		return nil, nil
+		return nil
 	}
 	if !strings.HasPrefix(from.URI, "/") {
-		return nil, fmt.Errorf("auth_request: invalid path %q: want a leading slash", from.URI)
+		c.Failf("auth_request: invalid path %q: want a leading slash", from.URI)
 	}
 	q := &authRequest{uri: from.URI}
 	for _, s := range from.Set {
 		q.set = append(q.set, c.Setting("auth_request_set", s))
 	}
-	return q, nil
+	return q
 }
 
 // check makes the subrequest. It returns granted, or the status that rejects the request, or 0 if

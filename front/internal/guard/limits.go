@@ -2,7 +2,6 @@ package guard
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -82,77 +81,65 @@ type limitZone[T any] struct {
 	counts *limitCounts
 }
 
-func compileLimits(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
+func compileLimits(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect) {
 	l := &limits{at: at}
 	for _, status := range []int{s.RequestStatus, s.ConnStatus} {
 		if status != 0 && (status < 400 || status > 599) {
-			return e, fmt.Errorf("limits: invalid status %d: want 400 to 599", status)
+			c.Failf("limits: invalid status %d: want 400 to 599", status)
 		}
 	}
-	if l.requestLevel, err = errorlog.ParseLevel(s.RequestLogLevel); err != nil {
-		return e, fmt.Errorf("limit_req_log_level: %w", err)
-	}
-	if l.connLevel, err = errorlog.ParseLevel(s.ConnLogLevel); err != nil {
-		return e, fmt.Errorf("limit_conn_log_level: %w", err)
-	}
+	var err error
+	l.requestLevel, err = errorlog.ParseLevel(s.RequestLogLevel)
+	c.Check("limit_req_log_level", err)
+	l.connLevel, err = errorlog.ParseLevel(s.ConnLogLevel)
+	c.Check("limit_conn_log_level", err)
 	for _, r := range s.Requests {
-		compiled, err := compileRequestLimit(c, r)
-		if err != nil {
-			return e, fmt.Errorf("limit_req: %w", err)
-		}
-		l.requests = append(l.requests, compiled)
+		l.requests = append(l.requests, compileRequestLimit(c, r))
 	}
 	for _, n := range s.Conns {
-		compiled, err := compileConnLimit(c, n)
-		if err != nil {
-			return e, fmt.Errorf("limit_conn: %w", err)
-		}
-		l.conns = append(l.conns, compiled)
+		l.conns = append(l.conns, compileConnLimit(c, n))
 	}
 	if l.requests != nil || l.conns != nil {
 		e = core.Effect{Rules: l, Step: core.Step{Phase: core.LimitPhase, Name: "limits", Run: l.check}}
 	}
-	return e, nil
+	return e
 }
 
-func compileRequestLimit(c *core.Compiler, r conf.RequestLimit) (l requestLimit, err error) {
+func compileRequestLimit(c *core.Compiler, r conf.RequestLimit) (l requestLimit) {
 	const most = 1 << 40 // more would be no limit
 	if r.Burst < 0 || r.Delay < 0 || int64(r.Burst) > most || int64(r.Delay) > most {
-		return l, errors.New("invalid burst or delay: want a number of requests")
+		c.Failf("limit_req: invalid burst or delay: want a number of requests")
 	}
 	l.burst, l.noDelay = int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
 	if r.NoDelay {
 		l.noDelay = l.burst
 	}
-	l.zone, err = compileZone(c, "requests", c.Config.Requests, r.Zone, limit.NewRate)
-	return l, err
+	l.zone = compileZone(c, "limit_req", "requests", c.Config.Requests, r.Zone, limit.NewRate)
+	return l
 }
 
-func compileConnLimit(c *core.Compiler, n conf.ConnLimit) (l connLimit, err error) {
+func compileConnLimit(c *core.Compiler, n conf.ConnLimit) connLimit {
 	if n.Max <= 0 {
-		return l, fmt.Errorf("invalid maximum %d: want 1 or more", n.Max)
+		c.Failf("limit_conn: invalid maximum %d: want 1 or more", n.Max)
 	}
-	l.max = n.Max
-	l.zone, err = compileZone(c, "conns", c.Config.Conns, n.Zone,
-		func(z conf.Zone) (*limit.Conns, error) { return limit.NewConns(z), nil })
-	return l, err
+	return connLimit{max: n.Max, zone: compileZone(c, "limit_conn", "conns", c.Config.Conns, n.Zone,
+		func(z conf.Zone) (*limit.Conns, error) { return limit.NewConns(z), nil })}
 }
 
 // compileZone compiles the Zone with a name. Reloads keep a table as long as its Zone is the same.
-func compileZone[T interface{ Len() int }](c *core.Compiler, kind string, all []conf.Zone, name string,
-	create func(conf.Zone) (T, error)) (z limitZone[T], err error) {
+func compileZone[T interface{ Len() int }](c *core.Compiler, directive, kind string, all []conf.Zone, name string,
+	create func(conf.Zone) (T, error)) (z limitZone[T]) {
 	at := slices.IndexFunc(all, func(z conf.Zone) bool { return z.Name == name })
 	if at < 0 {
-		return z, fmt.Errorf("unknown zone %q", name)
+		c.Failf("%s: unknown zone %q", directive, name)
 	}
+	var err error
 	z.key = c.Text("zone "+name, all[at].Key)
 	z.table, err = core.AcquireForPlan(c, &c.State.Zones, fmt.Sprintf("%s %+v", kind, all[at]),
 		func() (T, error) { return create(all[at]) }, func(T) {})
-	if err != nil {
-		return z, err
-	}
+	c.Check(directive, err)
 	z.name, z.counts = name, compileLimitCounts(c, kind, name, z.table)
-	return z, nil
+	return z
 }
 
 // check is the limit phase. After an internal redirect it counts nothing again.

@@ -3,7 +3,6 @@ package guard
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -24,23 +23,23 @@ type password struct {
 }
 
 // compilePassword compiles a Password. Its file need not exist yet: until it does requests get 403.
-func compilePassword(c *core.Compiler, p *conf.Password, files *htpasswd.Files) (*password, error) {
+func compilePassword(c *core.Compiler, p *conf.Password, files *htpasswd.Files) *password {
 	if p == nil || p.Realm == "off" {
-		return nil, nil
+		return nil
 	}
 	out := &password{files: files, realm: c.Text("auth_basic", p.Realm), file: c.Text("auth_basic_user_file", p.File)}
 	if p.File == "" {
-		return nil, errors.New("auth_basic: missing password file: set auth_basic_user_file")
+		c.Failf("auth_basic: missing password file: set auth_basic_user_file")
 	}
 	if out.file.Constant() {
 		log := errorlog.Log{MinLevel: errorlog.LevelWarn, Logger: c.Options.Logger()}
 		_, err := out.files.Open(string(p.File),
 			func(err error) { log.Logf(errorlog.LevelWarn, "auth_basic_user_file: %v", err) })
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("auth_basic_user_file: %w", err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.Check("auth_basic_user_file", err)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // check verifies the request's password. It returns granted, a status, or 0 if the location

@@ -1,8 +1,6 @@
 package guard
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -13,11 +11,11 @@ import (
 // RefererModule compares Referer with valid_referers.
 func RefererModule() core.Module {
 	return core.Module{
-		Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect, err error) {
+		Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect) {
 			if s.Referers != nil {
-				e.Rules, err = compileReferers(c, s.Referers)
+				e.Rules = compileReferers(c, s.Referers)
 			}
-			return e, err
+			return e
 		},
 		Variables: func(at core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{"invalid_referer": {
@@ -27,7 +25,7 @@ func RefererModule() core.Module {
 					}
 					return "1"
 				},
-				IsCached: true, IsReplaceable: true, IsSetWhenEmpty: true,
+				IsCached: true, IsReplaceable: true, IsSet: core.AlwaysSet,
 			}}
 		},
 	}
@@ -45,9 +43,9 @@ const (
 	maxRefererName  = 256                // longer names are invalid
 )
 
-func compileReferers(c *core.Compiler, from *conf.Referers) (*referers, error) {
+func compileReferers(c *core.Compiler, from *conf.Referers) *referers {
 	if len(from.Names) == 0 && len(from.Patterns) == 0 {
-		return nil, errors.New("valid_referers: want Names or Patterns")
+		c.Failf("valid_referers: want Names or Patterns")
 	}
 	r := &referers{none: from.None, blocked: from.Blocked, names: hostname.NewMap[string]()}
 	for _, name := range from.Names {
@@ -56,14 +54,12 @@ func compileReferers(c *core.Compiler, from *conf.Referers) (*referers, error) {
 			continue
 		}
 		host, path := cutPath(name)
-		if err := r.names.Add(hostname.LowerASCII(host), path); err != nil {
-			return nil, fmt.Errorf("valid_referers: %w", err)
-		}
+		c.Check("valid_referers", r.names.Add(hostname.LowerASCII(host), path))
 	}
 	for _, source := range from.Patterns {
 		r.urls = append(r.urls, c.ParsePattern("valid_referers", source, true))
 	}
-	return r, nil
+	return r
 }
 
 func cutPath(s string) (host, path string) {

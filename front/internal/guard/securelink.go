@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +16,11 @@ import (
 // SecureLinkModule checks links: secure_link, secure_link_md5 and secure_link_secret.
 func SecureLinkModule() core.Module {
 	return core.Module{
-		Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect, err error) {
+		Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect) {
 			if s.SecureLink != nil {
-				e.Rules, err = compileSecureLink(c, s.SecureLink)
+				e.Rules = compileSecureLink(c, s.SecureLink)
 			}
-			return e, err
+			return e
 		},
 		Variables: func(at core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{
@@ -41,13 +40,13 @@ type secureLink struct {
 	expires   int    // the slot of $secure_link_expires
 }
 
-func compileSecureLink(c *core.Compiler, from *conf.SecureLink) (*secureLink, error) {
+func compileSecureLink(c *core.Compiler, from *conf.SecureLink) *secureLink {
 	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both &&
 		from.Link+from.MD5 != "" {
-		return nil, errors.New("secure link: want Link and MD5, or Secret")
+		c.Failf("secure link: want Link and MD5, or Secret")
 	}
 	return &secureLink{link: c.Text("secure_link", from.Link), md5: c.Text("secure_link_md5", from.MD5),
-		secret: from.Secret, expires: c.SlotOf("secure_link_expires")}, nil
+		secret: from.Secret, expires: c.SlotOf("secure_link_expires")}
 }
 
 // check returns $secure_link; nil checks no links. As in nginx it also sets $secure_link_expires,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,32 +74,22 @@ func (l *accessLog) write(x *core.Exchange) {
 	buffers.Put(buffer, b)
 }
 
-func compileAccessLogs(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect, err error) {
+func compileAccessLogs(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect) {
 	var all accessLogs
 	for _, from := range s.Logs {
-		if from.Path == "" {
-			continue
+		if from.Path != "" {
+			all = append(all, compileAccessLog(c, from, &s.Files))
 		}
-		l, err := compileAccessLog(c, from, &s.Files)
-		if err != nil {
-			return e, fmt.Errorf("access_log: %w", err)
-		}
-		all = append(all, l)
 	}
 	if all != nil {
-		e = core.Effect{Rules: all, Observes: true, Log: all.write}
+		e = core.Effect{Rules: all, Log: all.write}
 	}
-	return e, nil
+	return e
 }
 
-func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l accessLog, err error) {
-	format, err := logFormat(c, cmp.Or(from.Format, "combined"))
-	if err != nil {
-		return l, err
-	}
-	if l.line, err = logLine(c, format); err != nil {
-		return l, err
-	}
+func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l accessLog) {
+	format := logFormat(c, cmp.Or(from.Format, "combined"))
+	l.line = logLine(c, format)
 	l.condition = c.Text("access_log", from.If)
 	c.Plan.Needs |= core.NeedsStartTime
 	lost := accesslog.Lost
@@ -107,8 +98,10 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 	}
 	if grammar.HasVariables(conf.Text(from.Path)) && !strings.HasPrefix(from.Path, syslog.Prefix) {
 		l.target = accesslog.Target{Path: "logs by variables", HasMany: true}
-	} else if l.target, err = accesslog.ParseTarget(from.Path); err != nil {
-		return l, err
+	} else {
+		var err error
+		l.target, err = accesslog.ParseTarget(from.Path)
+		c.Check("access_log", err)
 	}
 	if l.dir = from.Dir; l.target.HasMany {
 		l.path = c.Text("access_log", conf.Text(from.Path))
@@ -116,41 +109,36 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 			l.root = c.Text("root", files.Root)
 		}
 	}
-	l.file, err = c.LogFile(l.target, lost)
-	return l, err
+	l.file = c.LogFile("access_log", l.target, lost)
+	return l
 }
 
-func logFormat(c *core.Compiler, name string) (conf.LogFormat, error) {
-	for _, f := range c.Config.LogFormats {
-		if f.Name == name {
-			return f, nil
-		}
+func logFormat(c *core.Compiler, name string) conf.LogFormat {
+	all := append(slices.Clip(c.Config.LogFormats), conf.LogFormat{Name: "combined", Text: combined})
+	at := slices.IndexFunc(all, func(f conf.LogFormat) bool { return f.Name == name })
+	if at < 0 {
+		c.Failf("access_log: unknown format %q", name)
 	}
-	if name == "combined" {
-		return conf.LogFormat{Name: name, Text: combined}, nil
-	}
-	return conf.LogFormat{}, fmt.Errorf("unknown format %q", name)
+	return all[at]
 }
 
-func logLine(c *core.Compiler, f conf.LogFormat) ([]logPiece, error) {
+func logLine(c *core.Compiler, f conf.LogFormat) []logPiece {
+	what := fmt.Sprintf("access_log: format %q", f.Name)
 	pieces, err := grammar.Pieces(f.Text)
-	if err != nil {
-		return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-	}
+	c.Check(what, err)
 	line := make([]logPiece, len(pieces))
 	for i, p := range pieces {
 		switch {
 		case p.IsLiteral():
 			line[i].literal = p.Source
 		case p.Group > 0:
-			return nil, fmt.Errorf("unknown variable %s in the format %q", p.Source, f.Name)
+			c.Failf("%s: unknown variable %s", what, p.Source)
 		default:
-			if line[i].appendValue, err = logVariable(c, p.Variable, f.Escape); err != nil {
-				return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-			}
+			line[i].appendValue, err = logVariable(c, p.Variable, f.Escape)
+			c.Check(what, err)
 		}
 	}
-	return line, nil
+	return line
 }
 
 // logVariable compiles a variable of a line. nginx writes a dash for variables that are not set,
@@ -167,7 +155,7 @@ func logVariable(c *core.Compiler, name, escape string) (func([]byte, *core.Exch
 	slot, isGroup := c.Slots[name] // a group of a regular expression, or not set yet
 	isAssigned := c.Assigned[name] && !c.IsOverlaid(name)
 	isGroup = isGroup && !isAssigned && !known.IsCached
-	dash := escape == "" && !isAssigned && !known.IsSetWhenEmpty
+	dash := escape == "" && !isAssigned
 	return func(b []byte, x *core.Exchange) []byte {
 		s := value(x)
 		if s == "" && dash && (!isGroup || !x.Has(slot)) && (known.IsSet == nil || !known.IsSet(x)) {

@@ -15,11 +15,10 @@ import (
 
 // MetricsModule shows metrics for Prometheus.
 func MetricsModule() core.Module {
-	return core.Module{Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) error {
+	return core.Module{Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) {
 		if from.Metrics {
 			loc.Content = core.Page{Name: "the page of metrics", Respond: sendMetrics}
 		}
-		return nil
 	}}
 }
 
@@ -79,11 +78,10 @@ func connectionsVariable(number func(connectionNumbers) int64) core.KnownVariabl
 // StatusModule shows numbers of connections and requests: stub_status.
 func StatusModule() core.Module {
 	return core.Module{
-		Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) error {
+		Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) {
 			if from.Status {
 				loc.Content = core.Page{Name: "the page of stub_status", Respond: sendStatus}
 			}
-			return nil
 		},
 		Variables: func(core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{

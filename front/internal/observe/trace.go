@@ -32,10 +32,10 @@ func TraceModule() core.Module {
 	}
 }
 
-func compileTrace(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, _ error) {
+func compileTrace(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect) {
 	from := s.Trace
 	if from == nil {
-		return e, nil
+		return e
 	}
 	r := &traceRules{at: at, extract: from.Extract, sampled: c.Text("otel_trace", from.Sampled),
 		name: c.Text("otel_span_name", from.Name)}
@@ -48,10 +48,10 @@ func compileTrace(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effe
 	if !r.sampled.Empty() {
 		c.Use(core.NeedsStartTime)
 		if c.Options.ExportSpan != nil {
-			e.Observes, e.Log = true, r.export
+			e.Log = r.export
 		}
 	}
-	return e, nil
+	return e
 }
 
 // traceContext is the trace of a request (W3C Trace Context). IDs are in hexadecimal.

@@ -25,7 +25,7 @@ type upstreamGroup struct {
 type upstreams struct{ groups map[string]*upstreamGroup }
 
 // compileUpstreams makes the groups of the Config, except those that a handler is bound to.
-func compileUpstreams(c *core.Compiler) error {
+func compileUpstreams(c *core.Compiler) {
 	u := &upstreams{make(map[string]*upstreamGroup, len(c.Config.Upstreams))}
 	c.Plan.Parts = append(c.Plan.Parts, u)
 	c.Plan.Measures = append(c.Plan.Measures, u.measure)
@@ -35,18 +35,14 @@ func compileUpstreams(c *core.Compiler) error {
 		if boundTo(c.Options, config.Name) != nil {
 			continue
 		}
-		if u.find(config.Name) != nil {
-			return c.WithPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
-		}
-		_, err := serverGroup(c, config)
-		if err != nil {
-			err = fmt.Errorf("upstream %q: %w", config.Name, err)
-		}
-		if err = c.WithPos(config.Pos, err); err != nil {
-			return err
-		}
+		c.At(config.Pos, func() {
+			if u.find(config.Name) != nil {
+				c.Failf("duplicate upstream %q", config.Name)
+			}
+			_, err := serverGroup(c, config)
+			c.Check(fmt.Sprintf("upstream %q", config.Name), err)
+		})
 	}
-	return nil
 }
 
 // maxStartLookup limits how long names of servers with Resolve delay a Config.

@@ -58,7 +58,7 @@ func compileHealthCheck(c *core.Compiler, p *proxy) error {
 	if c.Options.InMemory { // nothing is served
 		return nil
 	}
-	_, _ = core.Shared(c, checkKey(key), func() (bool, error) { addCheck(c, p, key, probe); return true, nil })
+	core.Shared(c, checkKey(key), func() bool { addCheck(c, p, key, probe); return true })
 	return nil
 }
 
@@ -192,11 +192,11 @@ func compileHealthMatch(c *core.Compiler, from *conf.HealthMatch) *healthMatch {
 	m := &healthMatch{from: from, header: make([]*core.Pattern, len(from.Header))}
 	for i, h := range from.Header {
 		if h.Op == "~" || h.Op == "!~" {
-			m.header[i] = c.Pattern("match "+from.Name, h.Value, false)
+			m.header[i] = c.ParsePattern("match "+from.Name, h.Value, false)
 		}
 	}
 	if from.Body != "" {
-		m.body = c.Pattern("match "+from.Name, from.Body, false)
+		m.body = c.ParsePattern("match "+from.Name, from.Body, false)
 	}
 	return m
 }

@@ -34,18 +34,18 @@ type mirror struct {
 	at   core.Slot // holds the number of copies in progress; of an exchange, that its copies were sent
 }
 
-func compileMirror(_ *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
+func compileMirror(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect) {
 	from := s.Mirror
 	if from == nil {
-		return core.Effect{}, nil
+		return e
 	}
 	for _, uri := range from.URIs {
 		if !strings.HasPrefix(uri, "/") {
-			return core.Effect{}, fmt.Errorf("mirror: invalid path %q: want a leading slash", uri)
+			c.Failf("mirror: invalid path %q: want a leading slash", uri)
 		}
 	}
 	m := &mirror{from, at}
-	return core.Effect{Rules: m, Step: core.Step{Phase: core.ContentPhase, Name: "mirror", Run: m.run}}, nil
+	return core.Effect{Rules: m, Step: core.Step{Phase: core.ContentPhase, Name: "mirror", Run: m.run}}
 }
 
 // run starts the copies of a request. It receives the body first, unless the copies have none.

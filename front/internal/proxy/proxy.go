@@ -56,18 +56,18 @@ type proxy struct {
 // grpc_pass, and the directives with those prefixes.
 func ProxyModule() core.Module {
 	return core.Module{
-		Prepare: func(c *core.Compiler, _ core.Slot) error {
-			if err := compileCaches(c); err != nil {
-				return err
-			}
-			return compileUpstreams(c)
+		Prepare: func(c *core.Compiler, _ core.Slot) {
+			c.Check("", compileCaches(c))
+			compileUpstreams(c)
 		},
-		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) (err error) {
+		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) {
 			if from.Proxy != nil {
-				loc.Content, err = core.Shared(c, proxyKey{from.Proxy, from.Match, from.Path},
-					func() (core.Content, error) { return newProxy(c, from) })
+				loc.Content = core.Shared(c, proxyKey{from.Proxy, from.Match, from.Path}, func() core.Content {
+					p, err := newProxy(c, from)
+					c.Check("", err)
+					return p
+				})
 			}
-			return err
 		},
 		Variables: func(core.Slot) map[string]core.KnownVariable {
 			all := proxyVariables()
@@ -122,7 +122,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 		func() error { compileConnections(c, p); return nil },
 		func() error { return compileURI(c, p, l) },
 		func() error { return compileRequest(c, p) },
-		func() error { return compileResponse(c, p, l) },
+		func() error { compileResponse(c, p, l); return nil },
 		p.compileNext,
 		func() error { return compileHealthCheck(c, p) },
 	} {

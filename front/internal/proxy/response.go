@@ -27,17 +27,17 @@ type responseRules struct {
 	cookieFlags   []replaceRule // to holds flags
 }
 
-func compileResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
-	compile := func() (*responseRules, error) {
+func compileResponse(c *core.Compiler, p *proxy, l *conf.Location) {
+	compile := func() *responseRules {
 		p.response = new(responseRules)
-		return p.response, compileResponseRules(c, p, l)
+		c.Check("proxy", compileResponseRules(c, p, l))
+		return p.response
 	}
 	if key, isShared := p.responseKey(); isShared {
-		p.response, err = core.Shared(c, key, compile)
-		return err
+		p.response = core.Shared(c, key, compile)
+	} else {
+		compile()
 	}
-	_, err = compile()
-	return err
 }
 
 func compileResponseRules(c *core.Compiler, p *proxy, l *conf.Location) (err error) {

@@ -21,7 +21,7 @@ func proxyVariables() map[string]core.KnownVariable {
 
 		"fastcgi_script_name": {Get: func(x *core.Exchange) string { name, _ := script(x); return name }},
 		"fastcgi_path_info": {
-			Get: func(x *core.Exchange) string { _, info := script(x); return info }, IsSetWhenEmpty: true,
+			Get: func(x *core.Exchange) string { _, info := script(x); return info }, IsSet: core.AlwaysSet,
 		},
 
 		"upstream_cache_status": {Get: cacheStatus},

@@ -42,18 +42,16 @@ func New(from *conf.RealIP) *Rules {
 	return out
 }
 
-// FindProxyProtocol returns the client's address of the PROXY protocol, if the peer is trusted.
-func (f *Rules) FindProxyProtocol(peer, source netip.AddrPort) (netip.AddrPort, bool) {
-	if _, trusted := f.From.Find(peer.Addr()); !trusted || !source.IsValid() {
-		return peer, false
-	}
-	return source, true
+// Trusts reports whether an address is that of a trusted proxy.
+func (f *Rules) Trusts(at netip.AddrPort) bool {
+	_, ok := f.From.Find(at.Addr())
+	return ok
 }
 
 // Find returns the address in the header, if the peer is trusted.
 func (f *Rules) Find(peer netip.AddrPort, header http.Header) (netip.AddrPort, bool) {
 	values := header[f.Header]
-	if _, ok := f.From.Find(peer.Addr()); !ok || len(values) == 0 {
+	if len(values) == 0 || !f.Trusts(peer) {
 		return peer, false
 	}
 	if !f.IsList {
@@ -85,7 +83,7 @@ func (f *Rules) last(peer netip.AddrPort, list string) (at netip.AddrPort, found
 			return at, found, false
 		}
 		at, found, list = next, true, list[:start]
-		if _, trusted := f.From.Find(at.Addr()); !trusted || !f.Recursive {
+		if !f.Recursive || !f.Trusts(at) {
 			return at, true, false
 		}
 		if list == "" {

@@ -33,7 +33,7 @@ const fileShareCount = 4
 
 // fileLimits returns the limits of each directory. All directories of the Config share them.
 func fileLimits(c *core.Compiler) files.Limits {
-	limits, _ := core.Shared(c, fileLimitsKey{}, func() (files.Limits, error) {
+	return core.Shared(c, fileLimitsKey{}, func() files.Limits {
 		roots := make(map[conf.Text]bool)
 		for p := range places.Of(c.Config) {
 			roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
@@ -44,9 +44,8 @@ func fileLimits(c *core.Compiler) files.Limits {
 		for n*fileShareCount < len(roots) {
 			n *= 2
 		}
-		return shareOf(n), nil
+		return shareOf(n)
 	})
-	return limits
 }
 
 type fileLimitsKey struct{}

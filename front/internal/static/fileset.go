@@ -37,15 +37,11 @@ type fileSet struct {
 // locations without another one.
 func FilesModule() core.Module {
 	return core.Module{
-		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) error {
-			f, err := compileFiles(c, loc, from)
-			if err != nil {
-				return err
-			}
+		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) {
+			f := compileFiles(c, loc, from)
 			if loc.Files = f; loc.Content == nil {
 				loc.Content = f
 			}
-			return nil
 		},
 		Variables: func(core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{
@@ -337,22 +333,22 @@ type filesKey struct {
 }
 
 // compileFiles compiles the files of a location, or returns those of another one with the same key.
-func compileFiles(c *core.Compiler, loc *core.Location, from *conf.Location) (*fileSet, error) {
+func compileFiles(c *core.Compiler, loc *core.Location, from *conf.Location) *fileSet {
 	key := filesKey{rules: loc.Rules, isUsed: from.TryFiles != nil || loc.Content == nil}
 	if s := &loc.Settings.Files; s.Alias != "" {
 		if key.prefix = s.AliasPath; key.prefix == "" && loc.Pattern == nil {
 			key.prefix = from.Path
 		}
 	}
-	return core.Shared(c, key, func() (*fileSet, error) { return newFiles(c, key) })
+	return core.Shared(c, key, func() *fileSet { return newFiles(c, key) })
 }
 
-func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
+func newFiles(c *core.Compiler, key filesKey) *fileSet {
 	s := &key.rules.Settings.Files
 	f := &fileSet{types: key.rules.Types, precompressed: precompressedOf(s),
 		prefix: key.prefix, alias: s.Alias != "", from: key.rules.LinksFrom}
 	if !slices.Contains([]string{"", "html", "json"}, s.ListingFormat) {
-		return nil, fmt.Errorf("autoindex_format: invalid format %q: want html or json", s.ListingFormat)
+		c.Failf("autoindex_format: invalid format %q: want html or json", s.ListingFormat)
 	}
 	index := s.Index
 	if index == nil {
@@ -365,14 +361,14 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 		Compress:        files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
 		DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, Selector: key.rules.Selector(),
 	}
-	if root == "" {
-		return f, nil
+	if root != "" {
+		openRoot(c, f, key.isUsed)
 	}
-	return f, openRoot(c, f, key.isUsed)
+	return f
 }
 
 // openRoot opens the handler of a location's directory. Variables may only add to it.
-func openRoot(c *core.Compiler, f *fileSet, used bool) (err error) {
+func openRoot(c *core.Compiler, f *fileSet, used bool) {
 	dir := f.root.Literal
 	switch {
 	case !f.root.Constant():
@@ -383,28 +379,27 @@ func openRoot(c *core.Compiler, f *fileSet, used bool) (err error) {
 	}
 	f.dir = strings.TrimRight(dir, "/")
 	if f.root.Constant() && !filepath.IsAbs(f.root.Literal) {
-		return fmt.Errorf("root: %q is not absolute", f.root.Literal)
+		c.Failf("root: %q is not absolute", f.root.Literal)
 	}
 	if !used {
-		return nil
+		return
 	}
 	f.config.Dir, f.config.Limits = f.dir, fileLimits(c)
 	if !f.from.Constant() {
 		probe, err := f.open(f.config) // those that requests need differ in symlinksFrom only
-		if err != nil {
-			return err
-		}
+		c.Check("", err)
 		_ = probe.Close()
 		f.roots = newFileRoots()
 		c.Plan.Releases = append(c.Plan.Releases, f.roots.close)
-		return nil
+		return
 	}
 	f.config.SymlinksFrom = f.from.Literal
 	// handlers differ in the configuration and the types, which it does not have yet
 	key := fmt.Sprintf("%#v %s", f.config, f.types.Key)
+	var err error
 	f.handler, err = core.AcquireForPlan(c, &c.State.Files, key,
 		func() (*files.Handler, error) { return f.open(f.config) }, func(h *files.Handler) { _ = h.Close() })
-	return err
+	c.Check("", err)
 }
 
 func (f *fileSet) open(config files.Config) (*files.Handler, error) {

@@ -1,8 +1,6 @@
 package static
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,15 +25,11 @@ type tryFile struct {
 
 // TryFilesModule finds files that exist: try_files.
 func TryFilesModule() core.Module {
-	return core.Module{Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) error {
-		t, err := compileTryFiles(c, from.TryFiles)
-		if err != nil {
-			return fmt.Errorf("try_files: %w", err)
-		}
-		if t != nil {
+	return core.Module{Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) {
+		if len(from.TryFiles) > 0 {
+			t := compileTryFiles(c, from.TryFiles)
 			loc.Phases = core.AddStep(loc.Phases, core.Step{Phase: core.ContentPhase, Name: "try_files", Run: t.run})
 		}
-		return nil
 	}}
 }
 
@@ -107,12 +101,9 @@ func (f *fileSet) useTried(x *core.Exchange, name string) {
 	}
 }
 
-func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
-	if len(from) == 0 {
-		return nil, nil
-	}
+func compileTryFiles(c *core.Compiler, from []conf.Text) *tryFiles {
 	if len(from) == 1 {
-		return nil, fmt.Errorf("want a file before the fallback %q", from[0])
+		c.Failf("try_files: want a file before the fallback %q", from[0])
 	}
 	t := &tryFiles{}
 	for _, f := range from[:len(from)-1] {
@@ -129,24 +120,23 @@ func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
 	if code, ok := strings.CutPrefix(last, "="); ok {
 		n, err := strconv.Atoi(code)
 		if err != nil || !nginxstatus.IsFinal(n) {
-			return nil, fmt.Errorf("invalid status %q: want one such as =404", last)
+			c.Failf("try_files: invalid status %q: want one such as =404", last)
 		}
 		t.status = n
-		return t, nil
+		return t
 	}
 	if t.last = c.Text("try_files", conf.Text(last)); t.last.Empty() {
-		return nil, errors.New("empty path")
+		c.Failf("try_files: empty path")
 	}
-	return t, nil
+	return t
 }
 
 // EmptyGIFModule responds with an empty image: empty_gif.
 func EmptyGIFModule() core.Module {
-	return core.Module{Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) error {
+	return core.Module{Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) {
 		if from.Empty {
 			loc.Content = core.Page{Name: "an empty image", Respond: sendEmptyGIF}
 		}
-		return nil
 	}}
 }
 

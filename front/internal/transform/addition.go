@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -25,17 +24,17 @@ func AdditionModule() core.Module {
 // addition adds bodies to those of some types.
 type addition struct{ types mediatype.Set }
 
-func compileAddition(_ *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect, err error) {
+func compileAddition(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect) {
 	if s.AddBefore == "" && s.AddAfter == "" {
-		return e, nil
+		return e
 	}
 	for _, path := range []string{s.AddBefore, s.AddAfter} {
 		if path != "" && !strings.HasPrefix(path, "/") {
-			return e, fmt.Errorf("added body: invalid path %q: want a leading slash", path)
+			c.Failf("added body: invalid path %q: want a leading slash", path)
 		}
 	}
 	a := &addition{mediatype.NewSet(s.AddTypes)}
-	return core.Effect{Rules: a, Bodies: []core.BodyFilter{a}}, nil
+	return core.Effect{Rules: a, Bodies: []core.BodyFilter{a}}
 }
 
 // MayApply implements BodyFilter. nginx also adds bodies to encoded ones, which no client can

@@ -11,25 +11,24 @@ import (
 // CharsetModule adds charsets to the types of responses: charset and charset_types. Files and
 // built-in pages have them from the location's Types.
 func CharsetModule() core.Module {
-	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect) {
 		if s.Files.Charset == "" {
-			return core.Effect{}, nil
+			return e
 		}
 		t := c.MediaTypes(&s.Files)
-		return core.Effect{Rules: t, Fields: func(x *core.Exchange, header http.Header) { addCharset(t, x, header) }},
-			nil
+		return core.Effect{Rules: t, Head: func(w *core.Writer) { addCharset(t, w) }}
 	}}
 }
 
 // addCharset adds the charset to the type of a response without one. As in nginx 301 and 302 get
 // none.
-func addCharset(t *mediatype.Table, x *core.Exchange, header http.Header) {
-	if x.Response.Status == http.StatusMovedPermanently || x.Response.Status == http.StatusFound {
+func addCharset(t *mediatype.Table, w *core.Writer) {
+	if w.Status == http.StatusMovedPermanently || w.Status == http.StatusFound {
 		return
 	}
-	if media := header["Content-Type"]; len(media) == 1 {
+	if media := w.Header()["Content-Type"]; len(media) == 1 {
 		if with := t.WithCharset(media[0]); with != media[0] {
-			header["Content-Type"] = []string{with}
+			w.Header()["Content-Type"] = []string{with}
 		}
 	}
 }

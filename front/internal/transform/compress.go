@@ -28,13 +28,12 @@ const (
 // with those prefixes.
 func CompressModule() core.Module {
 	return core.Module{
-		Prepare: func(c *core.Compiler, at core.Slot) error {
+		Prepare: func(c *core.Compiler, at core.Slot) {
 			all := c.State.Modules[at].(*compressing)
 			c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) {
 				e.Add("tare_compressing", exposition.Gauge, "Responses that are being compressed.",
 					all.gzip.Load()+all.heavy.Load())
 			})
-			return nil
 		},
 		Compile: compileCompressions,
 		Variables: func(core.Slot) map[string]core.KnownVariable {
@@ -48,19 +47,17 @@ func CompressModule() core.Module {
 	}
 }
 
-func compileCompressions(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
+func compileCompressions(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect) {
 	all := c.State.Modules[at].(*compressing)
-	if e.Bodies, err = compressions(c, s, all); err != nil {
-		return e, err
-	}
-	gunzip, err := compileGzip(c, s.Gunzip, all)
+	e.Bodies = compressions(c, s, all)
+	gunzip := compileGzip(c, s.Gunzip, all)
 	if gunzip != nil {
-		e.Start = gunzip.startGunzip
+		e.Head = gunzip.startGunzip
 	}
 	if gunzip != nil || e.Bodies != nil {
 		e.Rules = all
 	}
-	return e, err
+	return e
 }
 
 type compression struct {
@@ -73,9 +70,9 @@ type compression struct {
 	pool      *encoderPool
 }
 
-func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) (*compression, error) {
+func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) *compression {
 	if g == nil {
-		return nil, nil
+		return nil
 	}
 	out := newCompression(g.MinLength, g.Types, g.Vary)
 	out.http10 = g.HTTP10
@@ -85,7 +82,7 @@ func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) (*compression,
 		case "expired", "no-cache", "no-store", "private", "no_last_modified", "no_etag", "auth", "any":
 			out.proxied = append(out.proxied, word)
 		default:
-			return nil, fmt.Errorf("gzip_proxied: unknown word %q", word)
+			c.Failf("gzip_proxied: unknown word %q", word)
 		}
 	}
 	for _, d := range g.Disable {
@@ -96,15 +93,15 @@ func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) (*compression,
 	}
 	level := cmp.Or(g.Level, defaultGzipLevel)
 	if level < gzip.BestSpeed || level > gzip.BestCompression {
-		return nil, fmt.Errorf("gzip_comp_level: invalid level %d: want 1 to 9", level)
+		c.Failf("gzip_comp_level: invalid level %d: want 1 to 9", level)
 	}
 	out.pool = encoderPoolOf(c, in, "gzip", level)
-	return out, nil
+	return out
 }
 
 // compressions compiles the compressions of a location, in the order of preference. As with nginx's
 // modules, only gzip depends on the version of HTTP and on proxies.
-func compressions(c *core.Compiler, s *conf.Settings, in *compressing) (all []core.BodyFilter, err error) {
+func compressions(c *core.Compiler, s *conf.Settings, in *compressing) (all []core.BodyFilter) {
 	for _, of := range []struct {
 		coding             string
 		from               *conf.Compression
@@ -120,17 +117,16 @@ func compressions(c *core.Compiler, s *conf.Settings, in *compressing) (all []co
 			level = *of.from.Level
 		}
 		if level < of.least || level > of.most {
-			return nil, fmt.Errorf("%s: invalid level %d: want %d to %d", of.coding, level, of.least, of.most)
+			c.Failf("%s: invalid level %d: want %d to %d", of.coding, level, of.least, of.most)
 		}
 		out := newCompression(of.from.MinLength, of.from.Types, of.from.Vary)
 		out.http10, out.proxied, out.pool = true, []string{"any"}, encoderPoolOf(c, in, of.coding, level)
 		all = append(all, out)
 	}
-	g, err := compileGzip(c, s.Gzip, in)
-	if g != nil {
+	if g := compileGzip(c, s.Gzip, in); g != nil {
 		all = append(all, g)
 	}
-	return all, err
+	return all
 }
 
 func newCompression(minLength int64, types []string, vary bool) *compression {

@@ -48,13 +48,12 @@ type compressing struct{ gzip, heavy atomic.Int64 }
 
 // encoderPoolOf returns the pool of a coding and level, which locations share.
 func encoderPoolOf(c *core.Compiler, all *compressing, coding string, level int) *encoderPool {
-	p, _ := core.Shared(c, encoderKey{coding, level}, func() (*encoderPool, error) {
+	return core.Shared(c, encoderKey{coding, level}, func() *encoderPool {
 		if coding == "gzip" {
-			return &encoderPool{coding: coding, level: level, active: &all.gzip, most: maxCompressing}, nil
+			return &encoderPool{coding: coding, level: level, active: &all.gzip, most: maxCompressing}
 		}
-		return &encoderPool{coding: coding, level: level, active: &all.heavy, most: maxHeavyCompressing}, nil
+		return &encoderPool{coding: coding, level: level, active: &all.heavy, most: maxHeavyCompressing}
 	})
-	return p
 }
 
 // acquire returns a compressor, or nil if too many are in use.

@@ -1,9 +1,6 @@
 package transform
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/mediatype"
@@ -26,20 +23,20 @@ type subFilter struct {
 	settings *conf.SubFilter
 }
 
-func compileSubFilter(c *core.Compiler, settings *conf.Settings, _ core.Slot) (e core.Effect, err error) {
+func compileSubFilter(c *core.Compiler, settings *conf.Settings, _ core.Slot) (e core.Effect) {
 	s := settings.SubFilter
 	if s == nil || len(s.Substitutions) == 0 {
-		return e, nil
+		return e
 	}
 	if len(s.Substitutions) > maxSubstitutions {
-		return e, fmt.Errorf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
+		c.Failf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
 	}
 	out := &subFilter{types: mediatype.NewSet(s.Types), settings: s}
 	fixed, varies := make([]string, len(s.Substitutions)), false
 	for i, p := range s.Substitutions {
 		from, to := c.Text("sub_filter", p.From), c.Text("sub_filter", p.To)
 		if from.Empty() {
-			return e, errors.New("sub_filter: empty search string")
+			c.Failf("sub_filter: empty search string")
 		}
 		out.from, out.to = append(out.from, from), append(out.to, to)
 		varies = varies || !from.Constant()
@@ -48,7 +45,7 @@ func compileSubFilter(c *core.Compiler, settings *conf.Settings, _ core.Slot) (e
 	if !varies {
 		out.matcher = replace.NewMatcher(fixed)
 	}
-	return core.Effect{Rules: out, Bodies: []core.BodyFilter{out}}, nil
+	return core.Effect{Rules: out, Bodies: []core.BodyFilter{out}}
 }
 
 // MayApply implements BodyFilter. nginx also searches encoded bodies, where matches are accidental.
