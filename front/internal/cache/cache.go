@@ -110,15 +110,11 @@ func (c *Cache) Resize(config conf.Cache) {
 	c.index.evict()
 }
 
-// Close cancels what is on its way in and closes the directory. Responses that are being sent may
-// finish.
+// Close cancels what is on its way in. Responses that are being sent may finish.
 func (c *Cache) Close() {
 	c.closed.Do(func() {
 		c.close()
 		c.routines.Wait()
-		if c.disk != nil {
-			c.disk.close()
-		}
 	})
 }
 

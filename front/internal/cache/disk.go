@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // disk is a directory of responses, one file each. A file name ends in the key's 32 hexadecimal
@@ -20,8 +21,6 @@ import (
 // that no name ever stands for two responses.
 type disk struct {
 	path     string
-	folder   atomic.Pointer[os.Root]
-	renewing sync.Mutex // held while folder is replaced
 	levels   []int
 	free     atomic.Int64  // conf.Cache.MinFree
 	run      string        // begins the names of this run's files
@@ -44,7 +43,7 @@ var errFull = errors.New("cache: disk full")
 
 // file is a response's place on disk.
 type file struct {
-	name    string // below the root
+	name    string // below the directory
 	charge  int64
 	checked atomic.Bool // the body was compared with its checksum, or written by this process
 	mu      sync.Mutex  // held while the description is read or written
@@ -67,18 +66,21 @@ func MakeDir(dir string) error {
 }
 
 func openDisk(dir string, levels []int, minFree int64, print func(text string)) (*disk, error) {
-	f, err := openFolder(dir)
-	if err != nil {
-		return nil, err
-	}
 	d := &disk{path: dir, levels: levels, run: fmt.Sprintf("%0*x", runSize, rand.Uint32()),
 		errors: diskErrors{print: print}}
-	d.folder.Store(f)
 	d.free.Store(minFree)
-	return d, nil
+	return d, d.makeDirs()
 }
 
-func (d *disk) close() { _ = d.root().Close() }
+func (d *disk) makeDirs() error {
+	if err := MakeDir(d.path); err != nil {
+		return err
+	}
+	return MakeDir(d.at(drafts))
+}
+
+// at returns the path of a file's name.
+func (d *disk) at(name string) string { return filepath.Join(d.path, name) }
 
 // draft is a file that is being written.
 type draft struct {
@@ -96,10 +98,10 @@ func (d *disk) create(bytes int64) (*draft, error) {
 		}
 	}
 	name := path.Join(drafts, d.newName(keyID{}))
-	f, err := d.root().OpenFile(name, draftFlags, draftMode)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = d.renew(); err == nil {
-			f, err = d.root().OpenFile(name, draftFlags, draftMode)
+	f, err := os.OpenFile(d.at(name), draftFlags, draftMode)
+	if errors.Is(err, os.ErrNotExist) { // another program has emptied or removed the directory
+		if err = d.makeDirs(); err == nil {
+			f, err = os.OpenFile(d.at(name), draftFlags, draftMode)
 		}
 	}
 	if err != nil {
@@ -119,7 +121,7 @@ func (w *draft) write(b []byte, at int64) error {
 // remove removes the draft's file, unless it was renamed. The draft stays open.
 func (w *draft) remove() {
 	if w.name != "" {
-		_ = w.disk.root().Remove(w.name)
+		_ = os.Remove(w.disk.at(w.name))
 		w.name = ""
 	}
 }
@@ -140,11 +142,11 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	}
 	base := w.disk.newName(identify(s.key))
 	name := path.Join(w.disk.dirOf(base), base)
-	root := w.disk.root()
-	err := root.Rename(w.name, name)
+	from, to := w.disk.at(w.name), w.disk.at(name)
+	err := os.Rename(from, to)
 	if errors.Is(err, os.ErrNotExist) { // the first file in its directory
-		if err = root.MkdirAll(path.Dir(name), dirMode); err == nil {
-			err = root.Rename(w.name, name)
+		if err = os.MkdirAll(filepath.Dir(to), dirMode); err == nil {
+			err = os.Rename(from, to)
 		}
 	}
 	if err != nil {
@@ -188,12 +190,12 @@ func idOf(base string) (id keyID, ok bool) {
 	return id, true
 }
 
-func (d *disk) remove(f *file) { _ = d.root().Remove(f.name) }
+func (d *disk) remove(f *file) { _ = os.Remove(d.at(f.name)) }
 
 // read reads a response, with its body if that has at most the given length. It compares a body
 // from an earlier run with its checksum.
 func (d *disk) read(f *file, most int64) (*stored, error) {
-	r, err := d.root().Open(f.name)
+	r, err := os.Open(d.at(f.name))
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +259,7 @@ func readHead(r *os.File) (*stored, prelude, error) {
 // body opens a response's file at the beginning of the body. A file that was cut off meanwhile is
 // an error: otherwise each request would receive a part of the body.
 func (d *disk) body(f *file, length int64) (*os.File, error) {
-	r, err := d.root().Open(f.name)
+	r, err := os.Open(d.at(f.name))
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +298,7 @@ func readPrelude(r *os.File) (p prelude, err error) {
 func (d *disk) describe(f *file, s *stored) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w, err := d.root().OpenFile(f.name, os.O_RDWR, 0)
+	w, err := os.OpenFile(d.at(f.name), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -310,5 +312,30 @@ func (d *disk) describe(f *file, s *stored) error {
 		return errFull
 	}
 	_, err = w.WriteAt(head, 0)
+	return err
+}
+
+// diskErrors logs when responses cannot be written to the disk any more, and when they can be
+// again.
+type diskErrors struct {
+	print   func(text string)
+	failing atomic.Bool // and the log says so
+
+	mu   sync.Mutex
+	last time.Time // of the last line about a failure
+}
+
+// failed returns err, after it has logged it.
+func (e *diskErrors) failed(err error) error {
+	if e.failing.Load() || errors.Is(err, errFull) {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := time.Now(); e.last.IsZero() || now.Sub(e.last) >= reportEvery {
+		e.last = now
+		e.failing.Store(true)
+		e.print(fmt.Sprintf("cannot write responses to the disk, they are kept in memory at most: %v", err))
+	}
 	return err
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 	"syscall"
@@ -30,7 +31,7 @@ func (c *Cache) keep() {
 // Unfinished files are removed, and files of other programs are left alone.
 func (c *Cache) findFiles() {
 	now := time.Now()
-	_ = fs.WalkDir(c.disk.root().FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(os.DirFS(c.disk.path), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case c.closing.Err() != nil:
 			return fs.SkipAll
