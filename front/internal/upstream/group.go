@@ -5,7 +5,7 @@
 //   - peer: a server at one address; a name with several addresses is several peers.
 //   - turn: the choice of servers for one request, a different one for each attempt.
 //   - resting: unavailable after too many failures, until the next trial request.
-//   - method, balancer: a load balancing method; what chooses by it for one group.
+//   - balancer: chooses by a load balancing method for one group.
 //   - lookup: one resolution of a name.
 package upstream
 
@@ -35,14 +35,13 @@ var ErrNone = errors.New("no live upstreams")
 
 // Group chooses servers as Config defines. It is safe for concurrent use, and must be closed.
 type Group struct {
-	config  conf.Upstream
-	state   *State
-	method  method
-	key     conf.Text // "" if the method has none
-	balance balancer
-	names   names
-	// slowStarts: a server has slow_start, and the method respects it.
-	slowStarts bool
+	config     conf.Upstream
+	state      *State
+	names      names
+	balance    balancer
+	key        conf.Text // the text by which balance chooses; "" if there is none
+	usesClient bool      // balance chooses by the client's address
+	slowStarts bool      // a server has slow_start, and balance respects it
 
 	// state.mu guards the peers; the lists themselves are replaced, not changed.
 	primary, backup *list
@@ -67,8 +66,6 @@ func New(config conf.Upstream, state *State, o Options) (*Group, error) {
 	if err = g.setBalance(); err != nil {
 		return nil, err
 	}
-	g.slowStarts = g.method.slowStarts &&
-		slices.ContainsFunc(config.Servers, func(s conf.Server) bool { return s.SlowStart > 0 })
 	if err = g.names.begin(g, o); err == nil {
 		err = g.rebuild()
 	}
@@ -119,7 +116,7 @@ func (g *Group) Turn(key string, client netip.Addr) Turn {
 func (g *Group) Key() conf.Text { return g.key }
 
 // UsesClient reports whether the method chooses by the client's address.
-func (g *Group) UsesClient() bool { return g.method.usesClient }
+func (g *Group) UsesClient() bool { return g.usesClient }
 
 // Config returns the group's Config, which must not be changed.
 func (g *Group) Config() *conf.Upstream { return &g.config }

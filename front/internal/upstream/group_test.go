@@ -326,11 +326,6 @@ func within(t *testing.T, what string, counts []int, n int, weights []int, perce
 	}
 }
 
-// fewer is the comparison of random two least_conn.
-func fewer(peers []peer) func(a, b int) bool {
-	return func(a, b int) bool { return hasFewerConns(&peers[a], &peers[b]) }
-}
-
 func TestRandomChoicesFollowWeights(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)).IntN
 	peers := weighted(1, 3)
@@ -341,10 +336,10 @@ func TestRandomChoicesFollowWeights(t *testing.T) {
 	within(t, "turns", counts, 20_000, []int{1, 3}, 5)
 	peers[1].conns, peers[0].conns = 9, 1
 	for range 100 {
-		testkit.Between(t, new(walk).bestOfTwo(peers, 4, random, fewer(peers)), -1, 0, "the peer with fewer connections")
+		testkit.Between(t, new(walk).bestOfTwo(peers, 4, random), -1, 0, "the peer with fewer connections")
 	}
 	peers[0].out = true
-	testkit.Equal(t, new(walk).bestOfTwo(peers, 4, random, fewer(peers)), -1, "the choice without a second peer")
+	testkit.Equal(t, new(walk).bestOfTwo(peers, 4, random), -1, "the choice without a second peer")
 }
 
 // With many servers, the best of two keeps the load even, unlike a random choice.
@@ -360,11 +355,8 @@ func TestBestOfTwoIsEven(t *testing.T) {
 		}
 		return n
 	}
-	two := func(w *walk, peers []peer, total int, random func(int) int) int {
-		return w.bestOfTwo(peers, total, random, fewer(peers))
-	}
 	testkit.Between(t, most((*walk).byChance), 115, 1000, "connections by chance")
-	testkit.Between(t, most(two), 100, 110, "connections by the best of two")
+	testkit.Between(t, most((*walk).bestOfTwo), 100, 110, "connections by the best of two")
 }
 
 // stickyGroup returns a group of three servers: the first has a route, the last drains.

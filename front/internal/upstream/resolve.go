@@ -76,8 +76,7 @@ type names struct {
 	group   *Group
 	options Options
 	hosts   []host
-	follows bool      // there are names with Resolve
-	first   []*lookup // of names with Resolve; set by New
+	follows bool // there are names with Resolve
 
 	context context.Context // of lookups
 	stop    context.CancelFunc
@@ -179,28 +178,29 @@ func (n *names) start() error {
 }
 
 // Await waits until the names with Resolve that no earlier configuration has resolved have been
-// looked up once, or until ctx ends. New has started these lookups.
+// looked up once, or until ctx ends.
 func (g *Group) Await(ctx context.Context) {
-	for _, l := range g.names.first {
-		_ = l.await(ctx)
-	}
-}
-
-// watch starts the timers of names, and the first lookups of those with Resolve.
-func (n *names) watch() {
+	n := &g.names
 	for i := range n.hosts {
-		h := &n.hosts[i]
-		if h.name == "" || h.follows && n.options.OnDemand {
+		if !n.hosts[i].follows || n.addresses(i) != nil {
 			continue
 		}
-		if h.follows && n.addresses(i) == nil { // otherwise the timer renews those of an earlier configuration
-			n.first = append(n.first, n.startLookup(i, false))
+		if l := n.startLookup(i, true); l != nil {
+			_ = l.await(ctx)
 		}
-		n.running.Go(func() { n.follow(i) })
 	}
 }
 
-// follow resolves a name whenever its addresses expire.
+// watch starts the timers of names.
+func (n *names) watch() {
+	for i := range n.hosts {
+		if h := &n.hosts[i]; h.name != "" && !(h.follows && n.options.OnDemand) {
+			n.running.Go(func() { n.follow(i) })
+		}
+	}
+}
+
+// follow resolves a name whenever its addresses expire: with Resolve at once.
 func (n *names) follow(i int) {
 	timer := time.NewTimer(n.left(i))
 	defer timer.Stop()
