@@ -34,6 +34,8 @@ type shard struct {
 	once, again list
 	writing     list // entries that are being written to disk, and cannot be evicted yet
 	files       list
+
+	dropped []*file // of entries that are gone: unlock discards them
 }
 
 // entry is a response's place in the cache. Its shard's lock guards its fields.
@@ -111,6 +113,16 @@ func (x *index) match(id keyID, key string, known []choice, now time.Time) (e *e
 	return e, s, unread, ""
 }
 
+// unlock unlocks a shard, and discards the files of the entries that were dropped meanwhile.
+func (x *index) unlock(sh *shard) {
+	files := sh.dropped
+	sh.dropped = nil
+	sh.mu.Unlock()
+	for _, f := range files {
+		x.discard(f)
+	}
+}
+
 func (x *index) fileOf(e *entry) *file {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
@@ -121,8 +133,10 @@ func (x *index) fileOf(e *entry) *file {
 // written records the file of an entry; nil if writing failed. It returns false if the entry no
 // longer needs the file.
 func (x *index) written(e *entry, s *stored, f *file) bool {
+	defer x.evict()
 	sh := x.shard(e.id)
 	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	ok := e.stored == s
 	if e.inMem.list == &sh.writing {
 		sh.once.push(e, e.inMem.bytes)
@@ -131,8 +145,6 @@ func (x *index) written(e *entry, s *stored, f *file) bool {
 		e.file = f
 		x.addFile(sh, e)
 	}
-	sh.mu.Unlock()
-	x.evict()
 	return ok
 }
 
@@ -160,19 +172,19 @@ func (x *index) touch(sh *shard, e *entry, now time.Time) {
 // put returns false without effect, as for a response that is older than the one that it would
 // replace.
 func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() bool) (e *entry, ok bool) {
+	defer x.evict()
 	sh := x.shard(id)
 	received := s.life.received
 	e = &entry{id: id, variant: hashChoices(x.seed, s.choices), arrived: received, used: received, file: f}
 	sh.mu.Lock()
+	defer x.unlock(sh)
 	if !still() {
-		sh.mu.Unlock()
 		return nil, false
 	}
 	var dropped []*entry
 	for _, old := range sh.keys[id] {
 		replaces := !old.arrived.IsZero() && old.variant == e.variant
 		if replaces && old.isNewer(s) {
-			sh.mu.Unlock()
 			return nil, false
 		}
 		if replaces || old.stored != nil && old.stored.key != s.key {
@@ -182,7 +194,9 @@ func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() boo
 	if all := sh.keys[id]; len(all)-len(dropped) >= maxVariants {
 		dropped = append(dropped, leastUsed(all, dropped))
 	}
-	files := x.dropLocked(sh, dropped)
+	for _, old := range dropped {
+		x.dropLocked(sh, old)
+	}
 	sh.keys[id] = slices.Insert(sh.keys[id], 0, e)
 	x.entries.Add(1)
 	x.load(sh, e, s)
@@ -190,9 +204,6 @@ func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() boo
 		sh.writing.push(e, e.inMem.bytes)
 	}
 	x.addFile(sh, e)
-	sh.mu.Unlock()
-	x.discardAll(files)
-	x.evict()
 	return e, true
 }
 
@@ -236,27 +247,29 @@ func (x *index) addFile(sh *shard, e *entry) {
 
 // replace replaces an entry's response by a new version, if the entry still has the old one.
 func (x *index) replace(e *entry, old, fresh *stored, still func() bool) bool {
+	defer x.evict()
 	sh := x.shard(e.id)
 	sh.mu.Lock()
-	ok := e.stored == old && still()
-	if ok {
-		list := e.inMem.list
-		x.load(sh, e, fresh)
-		if list != nil {
-			list.push(e, e.inMem.bytes)
-		}
-		e.variant = hashChoices(x.seed, fresh.choices)
+	defer sh.mu.Unlock()
+	if e.stored != old || !still() {
+		return false
 	}
-	sh.mu.Unlock()
-	x.evict()
-	return ok
+	list := e.inMem.list
+	x.load(sh, e, fresh)
+	if list != nil {
+		list.push(e, e.inMem.bytes)
+	}
+	e.variant = hashChoices(x.seed, fresh.choices)
+	return true
 }
 
 // attach stores in an entry what was read of its file, unless the entry is loaded or gone. wanted
 // reports whether the request matched.
 func (x *index) attach(e *entry, s *stored, wanted bool, now time.Time) {
+	defer x.evict()
 	sh := x.shard(e.id)
 	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	if e.file != nil && wanted {
 		e.used = now
 		sh.files.push(e, e.onDisk.bytes)
@@ -264,95 +277,69 @@ func (x *index) attach(e *entry, s *stored, wanted bool, now time.Time) {
 	if e.file != nil && e.stored == nil {
 		x.load(sh, e, s)
 	}
-	sh.mu.Unlock()
-	x.evict()
 }
 
 // addFound adds a file of an earlier run, if still returns true.
 func (x *index) addFound(id keyID, f *file, now time.Time, still func() bool) {
+	defer x.evict()
 	sh := x.shard(id)
 	sh.mu.Lock()
-	keeps := still() && len(sh.keys[id]) < maxVariants
-	if keeps {
-		e := &entry{id: id, file: f, used: now}
-		sh.keys[id] = append(sh.keys[id], e)
-		x.entries.Add(1)
-		x.addFile(sh, e)
+	defer x.unlock(sh)
+	if !still() || len(sh.keys[id]) >= maxVariants {
+		sh.dropped = append(sh.dropped, f)
+		return
 	}
-	sh.mu.Unlock()
-	if !keeps {
-		x.discard(f)
-	}
-	x.evict()
+	e := &entry{id: id, file: f, used: now}
+	sh.keys[id] = append(sh.keys[id], e)
+	x.entries.Add(1)
+	x.addFile(sh, e)
 }
 
 func (x *index) drop(e *entry) {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
-	files := x.dropLocked(sh, []*entry{e})
-	sh.mu.Unlock()
-	x.discardAll(files)
+	defer x.unlock(sh)
+	x.dropLocked(sh, e)
 }
 
 // dropKey removes all responses of a key, and returns their number.
 func (x *index) dropKey(id keyID) int {
 	sh := x.shard(id)
 	sh.mu.Lock()
+	defer x.unlock(sh)
 	all := slices.Clone(sh.keys[id])
-	files := x.dropLocked(sh, all)
-	sh.mu.Unlock()
-	x.discardAll(files)
+	for _, e := range all {
+		x.dropLocked(sh, e)
+	}
 	return len(all)
 }
 
-// dropLocked removes entries from a shard and returns their files. The caller discards the files
-// after it has unlocked the shard.
-func (x *index) dropLocked(sh *shard, all []*entry) (files []*file) {
-	for _, e := range all {
-		ofKey := sh.keys[e.id]
-		i := slices.Index(ofKey, e)
-		if i < 0 {
-			continue
-		}
-		if sh.keys[e.id] = slices.Delete(ofKey, i, i+1); len(ofKey) == 1 {
-			delete(sh.keys, e.id)
-		}
-		x.entries.Add(-1)
-		x.memory.Add(-e.inMem.remove())
-		if e.file != nil {
-			x.disk.Add(-e.onDisk.remove())
-			x.memory.Add(-indexBytes)
-			files = append(files, e.file)
-		}
-		x.leases.leave(e.stored)
-		e.stored, e.file = nil, nil
+// dropLocked removes an entry from a shard, unless it is gone. The caller unlocks by unlock.
+func (x *index) dropLocked(sh *shard, e *entry) {
+	all := sh.keys[e.id]
+	i := slices.Index(all, e)
+	if i < 0 {
+		return
 	}
-	return files
+	if sh.keys[e.id] = slices.Delete(all, i, i+1); len(all) == 1 {
+		delete(sh.keys, e.id)
+	}
+	x.entries.Add(-1)
+	x.memory.Add(-e.inMem.remove())
+	if e.file != nil {
+		x.disk.Add(-e.onDisk.remove())
+		x.memory.Add(-indexBytes)
+		sh.dropped = append(sh.dropped, e.file)
+	}
+	x.leases.leave(e.stored)
+	e.stored, e.file = nil, nil
 }
 
-func (x *index) discardAll(files []*file) {
-	for _, f := range files {
-		x.discard(f)
-	}
-}
-
-// sweep drops entries that were not used since then, a few at a time.
+// sweep drops entries that were not used since then.
 func (x *index) sweep(since time.Time) {
-	const few = 64
+	unused := func(sh *shard) *entry { return sh.unusedSince(since) }
 	for i := range x.shards {
-		sh := &x.shards[i]
-		for dropped := few; dropped == few; {
-			var files []*file
-			sh.mu.Lock()
-			for dropped = 0; dropped < few; dropped++ {
-				e := sh.unusedSince(since)
-				if e == nil {
-					break
-				}
-				files = append(files, x.dropOneLocked(sh, e)...)
-			}
-			sh.mu.Unlock()
-			x.discardAll(files)
+		for x.evictFrom(&x.shards[i], unused, x.dropLocked) {
 		}
 	}
 }
@@ -371,24 +358,24 @@ func (sh *shard) unusedSince(since time.Time) *entry {
 // still being sent.
 func (x *index) evict() {
 	for x.memory.Load()+x.leases.loose.Load() > x.maxMemory.Load() {
-		if !x.evictOne((*shard).leastInMemory, x.unloadLocked) && !x.evictOne((*shard).leastOnDisk, x.dropOneLocked) {
+		if !x.evictOne((*shard).leastInMemory, x.unloadLocked) && !x.evictOne((*shard).leastOnDisk, x.dropLocked) {
 			break
 		}
 	}
-	for x.disk.Load() > x.maxDisk.Load() && x.evictOne((*shard).leastOnDisk, x.dropOneLocked) {
+	for x.disk.Load() > x.maxDisk.Load() && x.evictOne((*shard).leastOnDisk, x.dropLocked) {
 	}
 }
 
 // evictFiles drops the n least recently used entries on disk.
 func (x *index) evictFiles(n int) {
-	for n > 0 && x.evictOne((*shard).leastOnDisk, x.dropOneLocked) {
+	for n > 0 && x.evictOne((*shard).leastOnDisk, x.dropLocked) {
 		n--
 	}
 }
 
 // evictOne evicts the least recently used entry that last returns for a shard. It returns false if
 // there is none.
-func (x *index) evictOne(last func(*shard) *entry, evict func(*shard, *entry) []*file) bool {
+func (x *index) evictOne(last func(*shard) *entry, evict func(*shard, *entry)) bool {
 	var oldest *shard
 	var used time.Time
 	for i := range x.shards {
@@ -402,28 +389,31 @@ func (x *index) evictOne(last func(*shard) *entry, evict func(*shard, *entry) []
 	if oldest == nil {
 		return false
 	}
-	oldest.mu.Lock()
-	var files []*file
-	if e := last(oldest); e != nil { // else another goroutine was faster
-		files = evict(oldest, e)
-	}
-	oldest.mu.Unlock()
-	x.discardAll(files)
+	x.evictFrom(oldest, last, evict) // unless another goroutine was faster
 	return true
 }
 
+// evictFrom evicts the entry that last returns for a shard, and reports whether there is one.
+func (x *index) evictFrom(sh *shard, last func(*shard) *entry, evict func(*shard, *entry)) bool {
+	sh.mu.Lock()
+	defer x.unlock(sh)
+	e := last(sh)
+	if e != nil {
+		evict(sh, e)
+	}
+	return e != nil
+}
+
 // unloadLocked removes an entry from memory, and drops it if it is not on disk.
-func (x *index) unloadLocked(sh *shard, e *entry) []*file {
+func (x *index) unloadLocked(sh *shard, e *entry) {
 	if e.file == nil {
-		return x.dropOneLocked(sh, e)
+		x.dropLocked(sh, e)
+		return
 	}
 	x.memory.Add(-e.inMem.remove())
 	x.leases.leave(e.stored)
 	e.stored = nil
-	return nil
 }
-
-func (x *index) dropOneLocked(sh *shard, e *entry) []*file { return x.dropLocked(sh, []*entry{e}) }
 
 func (sh *shard) leastOnDisk() *entry { return sh.files.last() }
 
