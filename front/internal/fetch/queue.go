@@ -16,23 +16,25 @@ const BufferSize = 32 << 10
 const PieceSize = 8 << 10
 
 // Queue holds the received part of a response that is not yet sent: first in memory, then in a
-// file. One goroutine receives, another sends.
+// file. Its goroutine receives, the caller's sends.
 type Queue struct {
+	body      io.ReadCloser
+	receiving sync.WaitGroup
 	buffers   *connection.Buffers
 	maxPieces int   // in memory
 	maxFile   int64 // negative: no file
 
 	mu          sync.Mutex
 	changed     sync.Cond
-	pieces      []queuePiece
+	pieces      [][]byte   // of buffers
 	file        *spoolFile // nil until it is needed
 	fileRead    int64      // bytes of the file that were read
 	fileWritten int64      // bytes of the file that were written
 	err         error      // of receiving; io.EOF at the end
 	isAbandoned bool       // the sender has ended
 
-	current  queuePiece // the sender's piece
-	spoolErr error      // the file could not be created or written: memory only
+	current  []byte // the sender's piece
+	spoolErr error  // the file could not be created or written: memory only
 }
 
 // SpoolError returns why the file could not be created or written, or nil. The sender calls it.
@@ -42,32 +44,21 @@ func (q *Queue) SpoolError() error {
 	return q.spoolErr
 }
 
-type queuePiece struct {
-	b []byte
-	n int
-}
-
-// NewQueue makes a Queue of at most maxPieces in memory, and maxFile bytes in a file; a negative
-// maxFile is no file. The buffers are of BufferSize.
-func NewQueue(b *connection.Buffers, maxPieces int, maxFile int64) *Queue {
-	q := &Queue{buffers: b, maxPieces: maxPieces, maxFile: maxFile}
+// NewQueue makes a Queue that receives a body, which begins with first. It holds at most maxPieces
+// in memory, and maxFile bytes in a file; a negative maxFile is no file. The buffers, and that of
+// first, are of BufferSize.
+func NewQueue(body io.ReadCloser, first []byte, buffers *connection.Buffers, maxPieces int, maxFile int64) *Queue {
+	q := &Queue{body: body, buffers: buffers, maxPieces: maxPieces, maxFile: maxFile, pieces: [][]byte{first}}
 	q.changed.L = &q.mu
+	q.receiving.Go(q.receive)
 	return q
 }
 
-// Put adds a piece in memory.
-func (q *Queue) Put(b []byte, n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.pieces = append(q.pieces, queuePiece{b, n})
-	q.changed.Broadcast()
-}
-
-// Receive reads a response to its end, or until the sender ends.
-func (q *Queue) Receive(from io.Reader) {
+// receive reads the response to its end, or until the sender ends.
+func (q *Queue) receive() {
 	b := q.buffers.Get(BufferSize)
 	for {
-		n, err := from.Read(b)
+		n, err := q.body.Read(b)
 		if n > 0 {
 			if b = q.store(b, n); b == nil {
 				return
@@ -96,7 +87,7 @@ func (q *Queue) store(b []byte, n int) []byte {
 			q.buffers.Put(b)
 			return nil
 		case !inFile && len(q.pieces) < q.maxPieces:
-			q.pieces = append(q.pieces, queuePiece{b, n})
+			q.pieces = append(q.pieces, b[:n])
 			q.changed.Broadcast()
 			return q.buffers.Get(BufferSize)
 		case q.spool(b[:n]):
@@ -146,7 +137,7 @@ func (q *Queue) Next(idle func()) ([]byte, error) {
 			q.current = q.pieces[0]
 			q.pieces = append(q.pieces[:0], q.pieces[1:]...)
 			q.changed.Broadcast()
-			return q.current.b[:q.current.n], nil
+			return q.current, nil
 		case q.fileWritten > q.fileRead:
 			return q.fromFile()
 		case q.err != nil:
@@ -164,10 +155,10 @@ func (q *Queue) Next(idle func()) ([]byte, error) {
 
 // fromFile returns the next bytes of the file. The caller holds mu.
 func (q *Queue) fromFile() ([]byte, error) {
-	if q.current.b == nil {
-		q.current.b = q.buffers.Get(BufferSize)
+	if q.current == nil {
+		q.current = q.buffers.Get(BufferSize)
 	}
-	b := q.current.b[:min(BufferSize, q.fileWritten-q.fileRead)]
+	b := q.current[:min(BufferSize, q.fileWritten-q.fileRead)]
 	at, file := q.fileRead, q.file
 	q.mu.Unlock()
 	n, err := file.ReadAt(b, at)
@@ -182,30 +173,27 @@ func (q *Queue) fromFile() ([]byte, error) {
 
 // release returns the sender's buffer.
 func (q *Queue) release() {
-	if q.current.b != nil {
-		q.buffers.Put(q.current.b)
-		q.current.b = nil
+	if q.current != nil {
+		q.buffers.Put(q.current[:BufferSize])
+		q.current = nil
 	}
 }
 
 // Forget keeps the sender's buffer from being reused.
-func (q *Queue) Forget() { q.current.b = nil }
+func (q *Queue) Forget() { q.current = nil }
 
-// Abandon marks that the sender has ended.
-func (q *Queue) Abandon() {
+// Close closes the body, and releases the memory and the file.
+func (q *Queue) Close() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.isAbandoned = true
 	q.changed.Broadcast()
-}
-
-// Close releases the memory and the file. Receiver and sender must have ended.
-func (q *Queue) Close() {
+	q.mu.Unlock()
+	_ = q.body.Close()
+	q.receiving.Wait()
 	q.release()
 	for _, p := range q.pieces {
-		q.buffers.Put(p.b)
+		q.buffers.Put(p[:BufferSize])
 	}
-	q.pieces = nil
 	if q.file != nil {
 		q.file.discard()
 	}

@@ -22,12 +22,9 @@ func TestFullDiskSlowsResponses(t *testing.T) {
 	for i := range want {
 		want[i] = byte(random.Uint32())
 	}
-	q := NewQueue(new(connection.Buffers), pieces, length)
-	received := make(chan struct{})
-	go func() {
-		q.Receive(bytes.NewReader(want))
-		close(received)
-	}()
+	first := make([]byte, BufferSize)
+	body := bytes.NewReader(want[copy(first, want):])
+	q := NewQueue(io.NopCloser(body), first, new(connection.Buffers), pieces, length)
 	testkit.WaitFor(t, "the disk to be full", func() bool { return q.SpoolError() != nil })
 	var got []byte
 	for {
@@ -38,7 +35,6 @@ func TestFullDiskSlowsResponses(t *testing.T) {
 		}
 		got = append(got, b...)
 	}
-	<-received
 	testkit.Error(t, q.SpoolError(), unix.ENOSPC.Error())
 	q.Close()
 	testkit.Equal(t, bytes.Equal(got, want), true, len(got), "bytes are those that were sent")

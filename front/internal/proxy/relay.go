@@ -34,7 +34,7 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 	switch {
 	case err == nil: // more follows, maybe much later
 		p.sendHead(x, resp)
-		p.pump(x, resp, b, n)
+		p.pump(x, resp, b[:n])
 		return core.Responded
 	case isComplete:
 		_ = resp.Body.Close()
@@ -133,22 +133,11 @@ func abortOnError(err error) {
 }
 
 // pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
-// into memory and then into a file. b holds the first n bytes.
-func (p *proxy) pump(x *core.Exchange, resp *http.Response, b []byte, n int) {
+// into memory and then into a file. The body begins with first, which is in a buffer of the plan.
+func (p *proxy) pump(x *core.Exchange, resp *http.Response, first []byte) {
 	most := max(cmp.Or(p.from.BufferBytes, defaultMaxBuffered)/fetch.BufferSize, 2)
-	q := fetch.NewQueue(&x.Plan.State.Buffers, int(most), cmp.Or(p.from.MaxSpool, defaultMaxSpooled))
-	q.Put(b, n)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		q.Receive(resp.Body)
-	}()
-	defer func() {
-		q.Abandon()
-		_ = resp.Body.Close()
-		<-done
-		q.Close()
-	}()
+	q := fetch.NewQueue(resp.Body, first, &x.Plan.State.Buffers, int(most), cmp.Or(p.from.MaxSpool, defaultMaxSpooled))
+	defer q.Close()
 	control := http.NewResponseController(&x.Response)
 	for {
 		piece, err := q.Next(func() { _ = control.Flush() })
