@@ -13,15 +13,13 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/internal/client"
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 type fastcgiRules struct {
-	params      []paramRule
-	setFields   map[string]bool // fields that parameters named HTTP_ replace
-	index       string
-	split       *core.Pattern // nil if the path is not split
-	dropsHeader bool          // drops the client's header
+	params []paramRule
+	fields headerRules // sets are the fields that parameters named HTTP_ replace
+	index  string
+	split  *core.Pattern // nil if the path is not split
 }
 
 type paramRule struct {
@@ -31,7 +29,8 @@ type paramRule struct {
 }
 
 func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) {
-	g := &fastcgiRules{index: from.ParamIndex, dropsHeader: from.NoHeader, setFields: make(map[string]bool)}
+	g := &fastcgiRules{index: from.ParamIndex,
+		fields: headerRules{dropsHeader: from.NoHeader, sets: make(map[string]bool)}}
 	for _, p := range from.Params {
 		value := c.Text("fastcgi param "+p.Name, p.Value)
 		if p.Name == "" {
@@ -39,7 +38,7 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) 
 		}
 		field := strings.HasPrefix(p.Name, "HTTP_")
 		if field {
-			g.setFields[fieldOfParam(p.Name)] = true
+			g.fields.sets[fieldOfParam(p.Name)] = true
 		}
 		// as in nginx an empty one only hides the client's field
 		g.params = append(g.params, paramRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""})
@@ -70,22 +69,21 @@ func (g *fastcgiRules) buildParams(x *core.Exchange, q *fetch.Request, opts *cac
 		}
 		r.addTo(q.Params, value)
 	}
-	if g.dropsHeader {
+	if g.fields.dropsHeader {
 		return
 	}
-	header := x.Request.Header
-	for name, values := range header {
-		if g.passesField(name, header) && (opts == nil || !opts.Whole || !cache.IsConditional(name)) {
+	for name, values := range x.Request.Header {
+		if g.passesField(x, name) && (opts == nil || !opts.Whole || !cache.IsConditional(name)) {
 			q.Params.AddField(name, values)
 		}
 	}
-	g.addUnusualFields(q.Params, header, x.Host.Fields)
+	g.addUnusualFields(x, q.Params)
 	g.addHost(x, q.Params)
 	if opts != nil {
 		added := make(http.Header)
 		opts.Apply(added)
 		for name, values := range added {
-			if !g.setFields[name] {
+			if !g.fields.sets[name] {
 				q.Params.AddField(name, values)
 			}
 		}
@@ -99,27 +97,27 @@ func (r *paramRule) addTo(p *client.Params, value string) {
 }
 
 func (g *fastcgiRules) addHost(x *core.Exchange, p *client.Params) {
-	if x.HostHeader != "" && !g.setFields["Host"] {
+	if x.HostHeader != "" && !g.fields.sets["Host"] {
 		p.Add("HTTP_HOST", x.HostHeader)
 	}
 }
 
 // field returns what the application receives of a field: the value of one parameter.
 func (g *fastcgiRules) field(x *core.Exchange, name string) []string {
-	p, header := new(client.Params), x.Request.Header
+	p := new(client.Params)
 	for i := range g.params {
 		r := &g.params[i]
-		if g.setFields[name] && strings.HasPrefix(r.name, "HTTP_") && fieldOfParam(r.name) == name {
+		if g.fields.sets[name] && strings.HasPrefix(r.name, "HTTP_") && fieldOfParam(r.name) == name {
 			r.addTo(p, r.value.Eval(x))
 		}
 	}
 	switch {
-	case g.dropsHeader:
+	case g.fields.dropsHeader:
 	case name == "Host":
 		g.addHost(x, p)
-	case g.passesField(name, header):
-		p.AddField(name, header[name])
-		g.addUnusualFields(p, header, x.Host.Fields)
+	case g.passesField(x, name):
+		p.AddField(name, x.Request.Header[name])
+		g.addUnusualFields(x, p)
 	}
 	return paramOf(p, name)
 }
@@ -133,12 +131,14 @@ func paramOf(p *client.Params, field string) []string {
 }
 
 // passesField reports whether the application receives a field of the client's header.
-func (g *fastcgiRules) passesField(name string, header http.Header) bool {
-	if g.setFields[name] || name == "Expect" || name == "Host" { // addHost adds it
+func (g *fastcgiRules) passesField(x *core.Exchange, name string) bool {
+	switch name {
+	case "Host": // addHost adds it
 		return false
+	case "Content-Length":
+		return !g.fields.sets[name]
 	}
-	dropped := header["Connection"]
-	return dropped == nil || name == "Content-Length" || describesClient(name) || !http1.HasToken(dropped, name)
+	return g.fields.passes(name, x.Request.Header, x.Host.Fields)
 }
 
 // fieldOfParam returns the field that a parameter named HTTP_ stands for.
@@ -168,11 +168,12 @@ func script(x *core.Exchange) (name, info string) {
 
 // addUnusualFields adds parameters for fields with unusual names. They never replace another
 // field's.
-func (g *fastcgiRules) addUnusualFields(p *client.Params, header http.Header, fields message.FieldNames) {
+func (g *fastcgiRules) addUnusualFields(x *core.Exchange, p *client.Params) {
 	var added []string
-	for _, name := range fields.Unusual(header) {
+	header := x.Request.Header
+	for _, name := range x.Host.Fields.Unusual(header) {
 		confused := message.ConfusedWith(name)
-		if !g.passesField(name, header) || confused != name && header[confused] != nil || g.setFields[confused] ||
+		if !g.passesField(x, name) || confused != name && header[confused] != nil || g.fields.sets[confused] ||
 			confused == "Proxy" || slices.Contains(added, confused) {
 			continue
 		}
