@@ -28,8 +28,6 @@ type OriginRequest struct {
 	Method string
 	// Whole removes conditions and ranges: see IsConditional.
 	Whole bool
-	// Part reports that the key stands for a part of the response, which the request selects.
-	Part bool
 	// Behind marks a background update: the client's response has begun.
 	Behind bool
 	// Etag and LastModified, if not empty, are then sent as If-None-Match and If-Modified-Since.

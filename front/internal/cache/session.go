@@ -287,7 +287,7 @@ func (s *session) land() { s.c.end(s.flight, true) }
 
 // originRequest returns the request for an origin whose response may be stored.
 func (s *session) originRequest() OriginRequest {
-	request := OriginRequest{Method: s.q.Method, Whole: true, Part: s.q.IsPart != nil}
+	request := OriginRequest{Method: s.q.Method, Whole: true}
 	if request.Method == http.MethodHead && !s.rules.policy.KeepHead {
 		request.Method = http.MethodGet
 	}

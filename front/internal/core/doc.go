@@ -8,7 +8,7 @@
 //	proxy/proxy.go             serve, and serveCached, which sends what the others return
 //	proxy/cache.go             fetchCached: the key
 //	cache/session.go           Find: a stored response, or what becomes of the upstream's
-//	proxy/request.go           newRequest: what the upstream receives, by cachedorigin.go
+//	proxy/request.go           newRequest: what the upstream receives
 //	fetch/request.go           Do: servers, one after another, by package internal/client
 //	cache/response.go          Send
 //

@@ -1,11 +1,16 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +43,7 @@ import (
 //	startWait ... endWait    it waits, in each read of the response's body
 //	restartWait              it waits anew if it waits to read: the server sent something else
 
-// attempt is also the context of its request, and its client.Hooks: see attemptContext and hooks.go.
+// attempt is also the context of its request, and its client.Hooks: see attemptContext.
 type attempt struct {
 	attemptContext
 	parent      context.Context
@@ -176,4 +181,140 @@ func (a *attempt) recordEnd(failed bool) {
 	if a.request.Turn.Done(failed) {
 		a.request.reportFailure(a.call.Addr, ErrDisabled)
 	}
+}
+
+// maxStderr bounds the text of one report about an application's STDERR.
+const maxStderr = 2 << 10
+
+var _ client.Hooks = (*attempt)(nil)
+
+// Dial implements client.Hooks: it opens a connection, and makes the TLS handshake, each within
+// ConnectTimeout.
+func (a *attempt) Dial(ctx context.Context) (net.Conn, error) {
+	r, network := a.request, "tcp"
+	d := net.Dialer{Timeout: r.upstream.ConnectTimeout}
+	if a.call.Addr[0] == '/' {
+		network = "unix"
+	} else if r.Local.IsValid() {
+		d.LocalAddr, d.Control = net.TCPAddrFromAddrPort(r.Local), bindLate(r.Local)
+	}
+	a.waitingSince.Store(-1)
+	defer a.startWait()
+	began := time.Now()
+	nc, err := d.DialContext(ctx, network, a.call.Addr)
+	if err == nil && r.Transport.tls != nil {
+		nc, err = r.Transport.handshake(ctx, nc, r.upstream.ConnectTimeout)
+	}
+	if err == nil {
+		a.update(func(s *Record) { s.ConnectTime = time.Since(began) })
+	}
+	return nc, err
+}
+
+// Interim implements client.Hooks.
+func (a *attempt) Interim(status int, h http.Header) {
+	a.restartWait()
+	if o := a.request.Observer; o != nil {
+		o.Interim(status, h)
+	}
+}
+
+// Ended implements client.Hooks.
+func (a *attempt) Ended(sent, received int64) {
+	a.update(func(s *Record) {
+		s.BytesSent += sent
+		s.BytesReceived += received
+	})
+}
+
+// Stderr implements client.Hooks: it reports what an application writes to STDERR.
+func (a *attempt) Stderr(text []byte) {
+	a.restartWait() // as in nginx a server that writes is not silent
+	r := a.request
+	if texts := r.upstream.CatchStderr; len(texts) > 0 {
+		if a.stderr == nil {
+			a.stderr = new(stderrSearch)
+		}
+		a.stderr.add(text, texts)
+	}
+	for len(text) > 0 {
+		part := text[:min(len(text), maxStderr)]
+		text = text[len(part):]
+		r.reportFailure(a.call.Addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
+	}
+}
+
+// stderrSearch looks for the texts of Upstream.CatchStderr in what an application writes.
+type stderrSearch struct {
+	caught string // what was found; "" without
+	end    []byte // of the earlier pieces: a text may begin there
+}
+
+// add looks for texts in a piece.
+func (s *stderrSearch) add(piece []byte, texts []string) {
+	all, longest := append(s.end, piece...), 1
+	for _, text := range texts {
+		longest = max(longest, len(text))
+		if bytes.Contains(all, []byte(text)) {
+			s.caught = text
+		}
+	}
+	s.end = bytes.Clone(all[max(len(all)-longest+1, 0):])
+}
+
+// Attempts are the records of the attempts of a Request, for variables such as $upstream_addr.
+type Attempts struct {
+	IsKept  bool       // else there are no records
+	mu      sync.Mutex // a cache may continue the request after the client's exchange has ended
+	records []*Record
+}
+
+// Record is the record of one attempt. A negative duration is unknown.
+type Record struct {
+	Addr                                  string
+	Status                                int // 0 if it is unknown
+	ConnectTime, HeaderTime, ResponseTime time.Duration
+	BodyBytes                             int64 // of the response
+	// BytesSent and BytesReceived are those of the connection, with heads and framing, once the
+	// attempt has ended. By HTTP/2 they are those of the stream's frames.
+	BytesSent, BytesReceived int64
+}
+
+func (t *Attempts) add(addr string) *Record {
+	if !t.IsKept {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &Record{Addr: addr, ConnectTime: -1, HeaderTime: -1, ResponseTime: -1}
+	t.records = append(t.records, s)
+	return s
+}
+
+// update changes a record. s may be nil.
+func (t *Attempts) update(s *Record, change func(s *Record)) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(s)
+}
+
+// HasAny reports whether there is a record.
+func (t *Attempts) HasAny() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.records) > 0
+}
+
+// List joins one value of all attempts, with commas as nginx does.
+func (t *Attempts) List(value func(*Record) string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []string
+	for _, s := range t.records {
+		all = append(all, value(s))
+	}
+	return strings.Join(all, ", ")
 }

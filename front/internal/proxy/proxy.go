@@ -195,7 +195,8 @@ type proxyState struct {
 	clientMemory *client.Memory
 }
 
-// slicedResponse is a response that consists of several of the upstream: see slice.go.
+// slicedResponse is a response that consists of several of the upstream. The interface keeps the
+// rest of the package independent of the module in slice.go.
 type slicedResponse interface {
 	isPart() func(*http.Response) bool
 	respond(x *core.Exchange, p *proxy, target destination, first *cache.Response) core.Outcome

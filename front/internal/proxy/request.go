@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -13,12 +14,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/client"
 )
 
@@ -114,9 +117,9 @@ func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destin
 	q.Header = p.header.build(x, p.upstream.IsHTTP2, &s.header)
 	q.ReusesConn = !p.upstream.IsHTTP2 && p.header.reusesConn(x)
 	if opts != nil {
-		slice := q.Header["Range"]
-		if opts.Apply(q.Header); opts.Part && p.header.sets["Range"] && slice != nil {
-			q.Header["Range"] = slice
+		part := q.Header["Range"]
+		if opts.Apply(q.Header); stateOf(x).slice != nil && p.header.sets["Range"] && part != nil {
+			q.Header["Range"] = part
 		}
 	}
 }
@@ -241,3 +244,91 @@ func (s *upstreamRequest) Interim(status int, h http.Header) {
 
 // untouched reports whether no response has begun.
 func untouched(w *core.Writer) bool { return w.Status == 0 && w.WithheldStatus == 0 }
+
+// uriRule makes the target of upstream requests.
+type uriRule struct {
+	text    *core.Text // nil keeps the client's
+	isWhole bool       // text is the whole target
+	prefix  string     // the location's path, which text replaces
+}
+
+func compileURI(c *core.Compiler, p *proxy, l *conf.Location) error {
+	from := l.Proxy
+	if from.URI == nil {
+		return nil
+	}
+	if from.Protocol == "fastcgi" {
+		return errors.New("URI requires HTTP: FastCGI has parameters")
+	}
+	t := c.Text("proxy URI", *from.URI)
+	r := &p.uri
+	r.text, r.isWhole = &t, !t.Constant() || !p.target.text.Constant()
+	switch l.Match {
+	case "", "^~", "=":
+		r.prefix = l.Path
+	default:
+		if !r.isWhole {
+			return errors.New("a URI without variables requires a location with a path: remove the URI, or use rewrite")
+		}
+	}
+	if t.Constant() && !strings.HasPrefix(t.Literal, "/") && !strings.HasPrefix(t.Literal, "?") {
+		return errors.New("URI must begin with a slash")
+	}
+	return nil
+}
+
+// requestTarget returns the target of an upstream request: path and query. Without a URI, or with
+// an empty one, it is the client's, unchanged unless it was rewritten. rest is what followed the
+// address in a variable, and URI is appended to it.
+func (r *uriRule) requestTarget(x *core.Exchange, rest string) string {
+	target := rest
+	if r.isWhole {
+		target += r.text.Eval(x)
+	}
+	switch {
+	case target != "": // a capture may have decoded spaces, which nginx sends
+		return "/" + strings.ReplaceAll(strings.TrimPrefix(target, "/"), " ", "%20")
+	case (r.text == nil || r.isWhole) && !x.URIChanged:
+		return core.RequestURI(x)
+	case r.text == nil, r.isWhole, x.PathRewritten, !strings.HasPrefix(x.Path, r.prefix):
+		return uri.WithQuery(uri.EscapePath(x.Path), x.Args)
+	}
+	return uri.WithQuery(r.text.Literal+uri.EscapePath(x.Path[len(r.prefix):]), x.Args)
+}
+
+// compileConnections compiles Bind, ReadRate and ProxyTLS. The connections end with the plan.
+func compileConnections(c *core.Compiler, p *proxy) {
+	t, tls := &p.target, &p.from.TLS
+	p.readRate, p.bind = c.Text("proxy limit_rate", p.from.ReadRate), c.Text("proxy bind", p.from.Bind)
+	p.tlsName, p.tlsCert = c.Text("proxy ssl_name", tls.Name), c.Text("proxy ssl_certificate", tls.Cert)
+	p.tlsKey = c.Text("proxy ssl_certificate_key", tls.Key)
+	if t.bound == nil && (t.usesTLS || t.hasScheme || t.isGRPC) || !p.bind.Empty() {
+		p.pool = fetch.NewPool(tls, t.keepAlive(), p.upstream.IsHTTP2)
+		c.Plan.Releases = append(c.Plan.Releases, p.pool.Close)
+	}
+}
+
+// chooseTransport chooses the connections of a request by TLS or with a local address. As in nginx
+// an invalid address is ignored. An error is that of a certificate whose files come from variables:
+// no server is to blame.
+func (p *proxy) chooseTransport(x *core.Exchange, q *fetch.Request, usesTLS bool) (err error) {
+	id := fetch.Identity{UsesTLS: usesTLS}
+	if local := p.bind.Eval(x); local != "" {
+		var ok bool
+		if id.Local, ok = grammar.ParseAddress(local); !ok {
+			x.Errorf(errorlog.LevelError, "invalid local address %q", errorlog.Truncate(local))
+		}
+	}
+	if usesTLS {
+		id.Name = fetch.CertificateName(cmp.Or(p.tlsName.Eval(x), p.targetName(x).host))
+		id.Cert, id.Key = p.tlsCert.Eval(x), p.tlsKey.Eval(x)
+	}
+	if q.Local = id.Local; id == (fetch.Identity{}) {
+		return nil
+	}
+	if q.Transport, err = p.pool.Transport(id); err != nil {
+		x.Errorf(errorlog.LevelError, "certificate for upstreams: %v", err)
+		return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError, Err: err}
+	}
+	return nil
+}
