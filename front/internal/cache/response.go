@@ -180,7 +180,7 @@ func (a *Response) seeker() io.ReadSeeker {
 	switch {
 	case a.headOnly():
 		// its length is announced without a body
-		return io.NewSectionReader(nothing{}, 0, a.announced())
+		return io.NewSectionReader(bytes.NewReader(nil), 0, a.announced())
 	case a.arriving != nil:
 		return a.arriving
 	case a.file != nil:
@@ -189,10 +189,6 @@ func (a *Response) seeker() io.ReadSeeker {
 	}
 	return bytes.NewReader(a.stored.body)
 }
-
-type nothing struct{}
-
-func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 // servedBody is the body of a response that is being served. It flushes the response before a Read
 // that waits.

@@ -33,10 +33,10 @@ func (n *cacheCounts) measure(e *exposition.Page, name string) {
 }
 
 // measure adds the servers of upstreams, one for each address of a name.
-func (u *upstreams) measure(e *exposition.Page) {
-	for _, name := range slices.Sorted(maps.Keys(u.groups)) {
+func (u upstreams) measure(e *exposition.Page) {
+	for _, name := range slices.Sorted(maps.Keys(u)) {
 		shown := make(map[string]bool)
-		for _, s := range u.groups[name].servers.Peers.Status() {
+		for _, s := range u[name].servers.Peers.Status() {
 			if shown[s.Addr] { // a server may be listed twice
 				continue
 			}

@@ -12,9 +12,9 @@ func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	to := p.target.text.Eval(x)
 	pass, url, target := "proxy_pass", "http://"+to, p.uri.requestTarget(x, "")
 	switch {
-	case p.target.isFastCGI:
+	case p.target.protocol == "fastcgi":
 		pass, url, target = "fastcgi_pass", to, uri.WithQuery(x.Path, x.Args)
-	case p.target.hasScheme:
+	case p.target.protocol == "scheme":
 		url = to
 	case p.target.usesTLS:
 		url = "https://" + to

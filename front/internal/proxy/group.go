@@ -26,11 +26,11 @@ type upstreamGroup struct {
 }
 
 // upstreams are the groups of a plan, by name in lower case, or by address.
-type upstreams struct{ groups map[string]*upstreamGroup }
+type upstreams map[string]*upstreamGroup
 
 // compileUpstreams makes the groups of the Config, except those that a handler is bound to.
 func compileUpstreams(c *core.Compiler) {
-	u := &upstreams{make(map[string]*upstreamGroup, len(c.Config.Upstreams))}
+	u := make(upstreams, len(c.Config.Upstreams))
 	c.Plan.Parts = append(c.Plan.Parts, u)
 	c.Plan.Measures = append(c.Plan.Measures, u.measure)
 	c.Plan.Prepares = append(c.Plan.Prepares, u.awaitNames)
@@ -53,10 +53,10 @@ func compileUpstreams(c *core.Compiler) {
 const maxStartLookup = 2 * time.Second
 
 // awaitNames waits for the first addresses of all groups together.
-func (u *upstreams) awaitNames() {
+func (u upstreams) awaitNames() {
 	ctx, cancel := context.WithTimeout(context.Background(), maxStartLookup)
 	defer cancel()
-	for _, g := range u.groups {
+	for _, g := range u {
 		g.servers.Peers.Await(ctx)
 	}
 }
@@ -106,7 +106,7 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error
 	if err != nil {
 		return nil, err
 	}
-	core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(config.Name)] = g
+	core.PlanPart[upstreams](c.Plan)[strings.ToLower(config.Name)] = g
 	return g, nil
 }
 
@@ -118,7 +118,7 @@ type transportKey struct {
 
 // targetGroup returns the group that To names, or makes one for the address in To.
 func targetGroup(c *core.Compiler, to string) (*upstreamGroup, error) {
-	if g := core.PlanPart[*upstreams](c.Plan).find(to); g != nil {
+	if g := core.PlanPart[upstreams](c.Plan).find(to); g != nil {
 		return g, nil
 	}
 	g, err := serverGroup(c, &conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
@@ -129,7 +129,7 @@ func targetGroup(c *core.Compiler, to string) (*upstreamGroup, error) {
 }
 
 // find returns the group with a name or an address, or nil.
-func (u *upstreams) find(to string) *upstreamGroup { return u.groups[strings.ToLower(to)] }
+func (u upstreams) find(to string) *upstreamGroup { return u[strings.ToLower(to)] }
 
 // compileDynamicGroups returns the groups of a Proxy whose target has variables. All Proxies with
 // the same Resolver share them, and those of later plans.

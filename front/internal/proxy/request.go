@@ -302,7 +302,7 @@ func compileConnections(c *core.Compiler, p *proxy) {
 	p.readRate, p.bind = c.Text("proxy limit_rate", p.from.ReadRate), c.Text("proxy bind", p.from.Bind)
 	p.tlsName, p.tlsCert = c.Text("proxy ssl_name", tls.Name), c.Text("proxy ssl_certificate", tls.Cert)
 	p.tlsKey = c.Text("proxy ssl_certificate_key", tls.Key)
-	if t.bound == nil && (t.usesTLS || t.hasScheme || t.isGRPC) || !p.bind.Empty() {
+	if t.bound == nil && (t.usesTLS || t.mayHaveScheme()) || !p.bind.Empty() {
 		p.pool = fetch.NewPool(tls, t.keepAlive(), p.upstream.IsHTTP2)
 		c.Plan.Releases = append(c.Plan.Releases, p.pool.Close)
 	}

@@ -19,13 +19,11 @@ import (
 // proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
 type proxyTarget struct {
 	text      core.Text
-	hasScheme bool           // text begins with http:// or https://
-	isGRPC    bool           // text may begin with grpc:// or grpcs://
+	protocol  string         // conf.Proxy.Protocol
 	usesTLS   bool           // unless text has a scheme
-	isFastCGI bool           // by FastCGI
 	group     *upstreamGroup // nil if it depends on variables
 	bound     http.Handler   // nil if it depends on variables, or is a group
-	upstreams *upstreams
+	upstreams upstreams
 	dynamic   *fetch.Groups // groups for addresses that come from variables
 	name      targetName    // set if text is constant
 }
@@ -43,17 +41,16 @@ type destination struct {
 }
 
 func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
-	t, protocol := &p.target, l.Proxy.Protocol
-	t.upstreams = core.PlanPart[*upstreams](c.Plan)
-	t.hasScheme, t.usesTLS = protocol == "scheme", protocol == "https"
-	t.isFastCGI, t.isGRPC = protocol == "fastcgi", protocol == "grpc"
+	t := &p.target
+	t.protocol, t.upstreams = l.Proxy.Protocol, core.PlanPart[upstreams](c.Plan)
+	t.usesTLS = t.protocol == "https"
 	t.text = c.Text("proxy target", l.Proxy.To)
 	switch {
 	case t.text.Empty():
 		return errors.New("missing To: the upstream's name or address")
-	case t.text.Constant() && (t.hasScheme || t.isGRPC):
+	case t.text.Constant() && t.mayHaveScheme():
 		return fmt.Errorf("the protocol %s requires variables in To: use https or none, and leave the scheme out of To",
-			protocol)
+			t.protocol)
 	case t.text.Constant():
 		t.name = t.nameOf(t.text.Literal, core.DefaultPort(t.usesTLS))
 		if t.bound = boundTo(c.Options, t.text.Literal); t.bound == nil && !resolvesLater(c, l.Proxy) {
@@ -65,6 +62,9 @@ func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	}
 	return err
 }
+
+// mayHaveScheme reports whether the value of text may begin with a scheme.
+func (t *proxyTarget) mayHaveScheme() bool { return t.protocol == "scheme" || t.protocol == "grpc" }
 
 // keepAlive returns the settings of connections to the group, those of an address without one.
 func (t *proxyTarget) keepAlive() fetch.KeepAlive {
@@ -80,7 +80,7 @@ func (t *proxyTarget) keepAlive() fetch.KeepAlive {
 func resolvesLater(c *core.Compiler, p *conf.Proxy) bool {
 	addr := string(p.To)
 	if p.URI == nil || !strings.Contains(string(*p.URI), "$") ||
-		core.PlanPart[*upstreams](c.Plan).find(addr) != nil || strings.HasPrefix(addr, "unix:") {
+		core.PlanPart[upstreams](c.Plan).find(addr) != nil || strings.HasPrefix(addr, "unix:") {
 		return false
 	}
 	host, _ := grammar.SplitPort(addr, "")
@@ -91,7 +91,7 @@ func resolvesLater(c *core.Compiler, p *conf.Proxy) bool {
 // nameOf returns the values of $proxy_host and $proxy_port, which FastCGI does not have. $proxy_host
 // leaves out the default port.
 func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
-	if g.isFastCGI {
+	if g.protocol == "fastcgi" {
 		return targetName{}
 	}
 	if strings.HasPrefix(addr, "unix:") {
@@ -114,19 +114,19 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 		return d, nil
 	}
 	addr := g.text.Eval(x)
-	switch {
-	case g.hasScheme:
+	switch g.protocol {
+	case "scheme":
 		var ok bool
 		if addr, d.usesTLS, ok = cutScheme(addr, "http", "https"); !ok {
 			return d, fmt.Errorf("the URL begins neither with http:// nor with https://: %q", errorlog.Truncate(addr))
 		}
-	case g.isGRPC: // it may have no scheme
+	case "grpc": // it may have no scheme
 		addr, d.usesTLS, _ = cutScheme(addr, "grpc", "grpcs")
 	}
 	addr, d.rest = cutURI(addr)
 	port := core.DefaultPort(d.usesTLS)
 	state.target = g.nameOf(addr, port)
-	if g.isFastCGI {
+	if g.protocol == "fastcgi" {
 		port = "" // FastCGI has no default port
 	}
 	if d.bound = boundTo(x.Plan.Options, addr); d.bound != nil {
