@@ -289,21 +289,15 @@ func (r *responseRules) copyHeader(x *core.Exchange, status int, to, from http.H
 
 // responseKey identifies the responseRules of a Proxy without URI and without rules of its own for
 // redirects and cookies. Sharing them halves the 2.2 KB that a location with a proxy_pass needs.
-type responseKey struct {
-	hide, show  string
-	ignore      string
-	protocol    string
-	to          conf.Text
-	noRedirects bool
-}
+type responseKey string
 
 // responseKey returns the key of the rules for responses, and whether they have one.
 func (p *proxy) responseKey() (key responseKey, ok bool) {
 	from := p.from
 	if from.URI != nil || from.Redirects != nil || from.CookieDomains != nil || from.CookiePaths != nil ||
 		from.CookieFlags != nil {
-		return key, false
+		return "", false
 	}
-	return responseKey{strings.Join(from.Hide, "\x00"), strings.Join(from.Show, "\x00"),
-		strings.Join(from.Ignore, "\x00"), from.Protocol, from.To, from.NoRedirects}, true
+	return responseKey(fmt.Sprintf("%q %q %q %q %q %t", from.Hide, from.Show, from.Ignore, from.Protocol, from.To,
+		from.NoRedirects)), true
 }
