@@ -15,15 +15,9 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
-	life, why := s.rules.judge(&s.q, merged, sentAt, now)
+	life, chosen, why := s.rules.judge(&s.q, merged, sentAt, now)
 	life.grow(ageOf(resp.Header))
-	fresh.life = life
-	if !s.rules.ignores["Vary"] {
-		var ok bool
-		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Origin); !ok {
-			why = "vary"
-		}
-	}
+	fresh.life, fresh.choices = life, chosen
 	s.old = fresh
 	a := s.hit(StateRevalidated, now)
 	switch {

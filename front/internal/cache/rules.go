@@ -84,23 +84,22 @@ const (
 // replaces reports whether the caller replaces a response by another one.
 func (u *Rules) replaces(h http.Header) bool { return u.diverts && len(h["X-Accel-Redirect"]) > 0 }
 
-// judge returns the freshness of a response, or the reason not to store it. sentAt is when the
-// request was sent.
-func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
+// judge returns the freshness of a response and the fields that select it, or the reason not to
+// store it. sentAt is when the request was sent.
+func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l lifetime, chosen []choice,
+	why string) {
 	h := resp.Header
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode == http.StatusNotModified ||
 		resp.StatusCode == http.StatusPartialContent && (q.IsPart == nil || !q.IsPart(resp)) ||
 		resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		return l, "status"
+		return l, nil, "status"
 	case u.replaces(h):
-		return l, diverted
+		return l, nil, diverted
 	case q.IsStreamed != nil && q.IsStreamed(h):
-		return l, streamed
+		return l, nil, streamed
 	case !u.ignores["Set-Cookie"] && len(h["Set-Cookie"]) > 0:
-		return l, "set-cookie"
-	case !u.ignores["Vary"] && !varies(h["Vary"]):
-		return l, "vary"
+		return l, nil, "set-cookie"
 	}
 	l = lifetime{received: now, age: ageOf(h) + max(0, now.Sub(sentAt))}
 	allowed := false // to store responses to requests with Authorization
@@ -110,20 +109,26 @@ func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l l
 	} else {
 		d, targeted := u.control(h)
 		if d.noStore || d.noCache || d.private {
-			return l, "cache-control"
+			return l, nil, "cache-control"
 		}
 		u.applyControl(&l, d, targeted, h, resp.StatusCode)
 		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.isSet // RFC 9111, 3.5
 	}
 	switch {
 	case !allowed && !q.KeyedByAuthorization && len(q.Origin.Field("Authorization")) > 0:
-		return l, "authorization"
+		return l, nil, "authorization"
 	case !l.fresh.After(now) && !storedStale:
-		return l, notFresh
+		return l, nil, notFresh
 	case q.Rejects != nil && q.Rejects(resp):
-		return l, "refused"
+		return l, nil, "refused"
+	case u.ignores["Vary"]:
+		return l, nil, ""
 	}
-	return l, ""
+	chosen, ok := choices(h["Vary"], q.Origin)
+	if !ok {
+		return l, nil, "vary"
+	}
+	return l, chosen, ""
 }
 
 // control returns the response's cache directives. If CDN-Cache-Control defines them (targeted, RFC

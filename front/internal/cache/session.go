@@ -330,9 +330,9 @@ func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 			return a, nil
 		}
 	}
-	life, why := s.rules.judge(&s.q, resp, sentAt, now)
+	life, chosen, why := s.rules.judge(&s.q, resp, sentAt, now)
 	if why == "" && s.keeps() {
-		if a := s.store(in, resp, life); a != nil {
+		if a := s.store(in, resp, life, chosen); a != nil {
 			a.State, a.at = s.state, now
 			return a, nil
 		}
@@ -406,7 +406,7 @@ func (s *session) notKept(resp *http.Response) *Response {
 }
 
 // store starts to store a response. It returns nil if that is impossible.
-func (s *session) store(in *intake, resp *http.Response, life lifetime) *Response {
+func (s *session) store(in *intake, resp *http.Response, life lifetime, chosen []choice) *Response {
 	header, ok := keptHeader(resp.StatusCode, resp.Header)
 	if !ok {
 		return nil
@@ -414,12 +414,7 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime) *Respons
 	if header["Date"] == nil { // RFC 9110, 6.6.1
 		header["Date"] = []string{life.received.UTC().Format(http.TimeFormat)}
 	}
-	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
-	if !s.rules.ignores["Vary"] {
-		if head.choices, ok = choices(resp.Header["Vary"], s.q.Origin); !ok {
-			return nil
-		}
-	}
+	head := &stored{key: s.q.Key, choices: chosen, status: resp.StatusCode, header: header, life: life}
 	in.head = head
 	if length := resp.Header["Content-Length"]; head.headOnly() && length != nil {
 		// the length of a body that a response to HEAD does not have

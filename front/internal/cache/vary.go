@@ -13,19 +13,6 @@ import (
 // 9111, 4.1.
 type choice struct{ name, value string }
 
-// varies reports whether a response can be selected by the fields in its Vary.
-func varies(lines []string) bool {
-	n := 0
-	for _, line := range lines {
-		for name := range http1.Elements(line) {
-			if n++; name == "*" || n > maxVary {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // valueOf returns the normalized value of a request's field, by its canonical name.
 func valueOf(request Fields, name string) string {
 	value := normalize(request.Field(name))
@@ -36,11 +23,14 @@ func valueOf(request Fields, name string) string {
 }
 
 // choices returns the fields in Vary, sorted, with their values in a request. It returns false if
-// they are too long.
+// they cannot select a response, or are too many or too long.
 func choices(lines []string, request Fields) (all []choice, ok bool) {
 	total := 0
 	for _, line := range lines {
 		for name := range http1.Elements(line) {
+			if name == "*" || len(all) == maxVary {
+				return nil, false
+			}
 			name = http.CanonicalHeaderKey(name)
 			value := valueOf(request, name)
 			if total += len(name) + len(value); total > maxVaryBytes {
