@@ -129,15 +129,15 @@ func (l *list) startSlowly(i int, now time.Time) {
 	p.effective = min(p.effective, p.weight)
 }
 
-// isUnusable reports whether a server is unavailable, apart from failures of requests.
-func (l *list) isUnusable(i int) bool {
+// isOut reports whether a server is unavailable: it was tried, is down or at its limit, has failed a
+// Check, or rests after failures. tried may be nil.
+func (l *list) isOut(i int, tried []bool, includesResting bool, now time.Time) bool {
 	m := &l.members[i]
-	return m.server.Down || len(l.state.bad) > 0 && l.state.bad[m.addr] > 0 ||
-		m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns
+	return tried != nil && tried[i] || m.server.Down || len(l.state.bad) > 0 && l.state.bad[m.addr] > 0 ||
+		m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns || !includesResting && l.rests(m, now)
 }
 
 // rests reports whether a server rests after failures.
-func (l *list) rests(i int, now time.Time) bool {
-	m := &l.members[i]
+func (l *list) rests(m *member, now time.Time) bool {
 	return !l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now)
 }

@@ -26,7 +26,7 @@ func (g *Group) Status() []Status {
 			all = append(all, Status{
 				Addr: m.addr, Down: m.server.Down, Conns: m.health.conns,
 				Failed: g.state.bad[m.addr] > 0, Checks: total, FailedChecks: failed,
-				Resting: !l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now),
+				Resting: l.rests(m, now),
 			})
 		}
 	}

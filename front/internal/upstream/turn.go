@@ -88,7 +88,7 @@ func (t *Turn) chooseBut(includesResting bool) int {
 	for i := range l.peers {
 		p := &l.peers[i]
 		p.conns = l.members[i].health.conns
-		p.out = t.tried != nil && t.tried[i] || l.isUnusable(i) || !includesResting && l.rests(i, t.now)
+		p.out = l.isOut(i, t.tried, includesResting, t.now)
 		if t.group.slowStarts {
 			l.startSlowly(i, t.now)
 		}
@@ -115,18 +115,15 @@ func (t *Turn) More() bool {
 	s := t.group.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	t.markTried()
+	return t.hasOther(t.list, t.tried) || !t.backup && t.hasOther(t.group.backup, nil)
+}
+
+func (t *Turn) hasOther(l *list, tried []bool) bool {
 	now := time.Now()
-	lists := []*list{t.list}
-	if !t.backup {
-		lists = append(lists, t.group.backup)
-	}
-	for n, l := range lists {
-		for i := range l.peers {
-			tried := n == 0 && (i == t.last || t.tried != nil && t.tried[i])
-			if !tried && !l.members[i].server.Drain && !l.isUnusable(i) &&
-				(t.group.names.options.OnDemand || !l.rests(i, now)) {
-				return true
-			}
+	for i := range l.peers {
+		if !l.isOut(i, tried, t.group.names.options.OnDemand, now) && !l.members[i].server.Drain {
+			return true
 		}
 	}
 	return false
