@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,12 +255,13 @@ func TestNoStoreLeavesStoredResponse(t *testing.T) {
 // A stale response that the origin has replaced by an unstorable one is not served during updates.
 func TestReplacedResponseIsNotServedStale(t *testing.T) {
 	q := cache.Query{IsStreamed: func(h http.Header) bool { return h.Get("Cache-Control") == "max-age=9" }}
-	for control, status := range map[string]int{"no-store": 200, "private": 200, "max-age=0": 200, "max-age=9": 200, "": 404} {
+	for control, status := range map[string]int{"no-store": 200, "no-store|Vary: *": 200, "private": 200,
+		"max-age=0": 200, "max-age=9": 200, "": 404} {
 		for _, behind := range []bool{false, true} {
 			inBubble(t, conf.CachePolicy{Background: behind, Stale: conf.CacheStale{Updating: true}},
 				func(t *testing.T, s *site) {
 					s.becomesStale("old", "")
-					s.responds(status, "new", "Cache-Control: "+control)
+					s.responds(status, "new", strings.Split("Cache-Control: "+control, "|")...)
 					s.query(q, "GET", "http://a.example/x")
 					synctest.Wait()
 					s.query(q, "GET", "http://a.example/x").want(t, cache.StateMiss, status, "new")
