@@ -19,7 +19,7 @@ import (
 //
 //	unknown   no lookup has succeeded: the server has no addresses
 //	valid     until expires; a lookup in advance follows a failed connection: see Turn.Refresh
-//	expired   a lookup is due: by the timer of watch, or by the next request on demand
+//	expired   a lookup is due: by the host's timer, or by the next request on demand
 //
 // A lookup that fails changes no addresses; expires becomes the time of the next one. There is at
 // most one lookup of a name at a time, which everything that needs it waits for.
@@ -80,7 +80,7 @@ type names struct {
 
 	context context.Context // of lookups
 	stop    context.CancelFunc
-	running sync.WaitGroup // lookups and timers
+	running sync.WaitGroup // lookups
 
 	mu       sync.Mutex // guards isClosed, and what changes in hosts
 	isClosed bool
@@ -94,6 +94,7 @@ type host struct {
 	addresses []string
 	known     *[]netip.Addr // of the State; nil without Resolve
 	expires   time.Time
+	timer     *time.Timer   // starts a lookup when they expire; nil without one
 	began     time.Time     // of the last lookup
 	lookup    *lookup       // in progress, or nil
 	failures  time.Duration // the interval since failures began, or 0
@@ -191,37 +192,15 @@ func (g *Group) Await(ctx context.Context) {
 	}
 }
 
-// watch starts the timers of names.
+// watch starts the timers of names. Those with Resolve expire at once.
 func (n *names) watch() {
-	for i := range n.hosts {
-		if h := &n.hosts[i]; h.name != "" && !(h.follows && n.options.OnDemand) {
-			n.running.Go(func() { n.follow(i) })
-		}
-	}
-}
-
-// follow resolves a name whenever its addresses expire: with Resolve at once.
-func (n *names) follow(i int) {
-	timer := time.NewTimer(n.left(i))
-	defer timer.Stop()
-	for {
-		select {
-		case <-n.context.Done():
-			return
-		case <-timer.C:
-		}
-		if l := n.startLookup(i, true); l != nil {
-			<-l.done
-		}
-		timer.Reset(max(n.left(i), time.Millisecond))
-	}
-}
-
-// left returns for how long the addresses of a host are still valid.
-func (n *names) left(i int) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return time.Until(n.hosts[i].expires)
+	for i := range n.hosts {
+		if h := &n.hosts[i]; h.name != "" && !(h.follows && n.options.OnDemand) {
+			h.timer = time.AfterFunc(time.Until(h.expires), func() { n.startLookup(i, true) })
+		}
+	}
 }
 
 // startLookup starts a lookup, unless there is one. It returns nil after end, and with ifExpired
@@ -304,6 +283,9 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 			valid = systemValid
 		}
 		h.expires = time.Now().Add(max(valid, minLookupInterval))
+	}
+	if h.timer != nil && !n.isClosed {
+		h.timer.Reset(time.Until(h.expires))
 	}
 	n.mu.Unlock()
 	switch {
@@ -393,6 +375,11 @@ func (n *names) end() bool {
 	n.mu.Lock()
 	wasClosed := n.isClosed
 	n.isClosed = true
+	for i := range n.hosts {
+		if timer := n.hosts[i].timer; timer != nil {
+			timer.Stop()
+		}
+	}
 	n.mu.Unlock()
 	n.stop()
 	n.running.Wait()
