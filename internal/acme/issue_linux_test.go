@@ -72,7 +72,7 @@ func checkFiles(t *testing.T, dir string) {
 		ends = append(ends, strings.TrimPrefix(filepath.Ext(e.Name()), "."))
 	}
 	slices.Sort(ends)
-	testkit.Equal(t, ends, []string{"json", "key", "lock", "lock", "pem"}, "files")
+	testkit.Equal(t, ends, []string{"key", "lock", "lock", "pem"}, "files")
 	testkit.Equal(t, testkit.Value(os.Stat(dir))(t).Mode().Perm(), dirMode, "mode of the directory")
 }
 

@@ -102,12 +102,7 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 		return nil, err
 	}
 	c.issuer = m.newIssuer(ic, c.store, keys)
-	_, err = c.load()
-	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
-		c.logf("%v (a new certificate will be ordered)", invalid)
-		err = nil
-	}
-	if err != nil {
+	if _, err = c.load(); err != nil {
 		return nil, fmt.Errorf("%s: %w", positionOf(ic), err)
 	}
 	return c, nil

@@ -183,9 +183,7 @@ func (c *Certificate) pendingKey() (crypto.Signer, error) {
 		if key, err := decodeKey(text); err == nil && !c.uses(key) && typeOf(key.Public()) == keyTypeOf(c.spec.Key) {
 			return key, nil
 		}
-		err = c.store.setAside(name)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	key, err := newKey(c.spec.Key)
