@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mholt/acmez/v3/acme"
+
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -160,7 +162,8 @@ func TestCloseEndsAnOrder(t *testing.T) {
 // Requests for other paths and tokens, and other methods, reach the next handler.
 func TestOnlyChallengesAreTaken(t *testing.T) {
 	m := New(Config{})
-	m.challenges.change(func() { m.challenges.tokens["abc"] = "abc.thumb" })
+	testkit.Must(t, m.challenges.Present(t.Context(), acme.Challenge{Type: acme.ChallengeTypeHTTP01, Token: "abc",
+		KeyAuthorization: "abc.thumb"}))
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	for _, c := range []struct {
 		method, path string
