@@ -181,26 +181,11 @@ func ValidHost(b []byte) bool {
 		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) {
 			return false
 		}
-	} else if !wholeEscapes(b[:n]) {
-		return false
 	}
 	if n == 0 {
 		return false
 	}
 	return n == len(b) || b[n] == ':' && span(b[n+1:], digitByte) == len(b)-n-1
-}
-
-// wholeEscapes reports whether each percent sign starts a valid escape (RFC 3986, 2.1).
-func wholeEscapes(name []byte) bool {
-	for {
-		i := bytes.IndexByte(name, '%')
-		if i < 0 {
-			return true
-		}
-		if name = name[i+1:]; len(name) < 2 || span(name[:2], hexByte) < 2 {
-			return false
-		}
-	}
 }
 
 // ipv6 reports whether b is an IPv6 address without a zone.
