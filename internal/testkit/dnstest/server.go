@@ -33,8 +33,8 @@ type Response struct {
 	// Silent sends no response, SilentFor none for a type.
 	Silent    bool
 	SilentFor dnsmessage.Type
-	// Forged is an address that packets with a wrong identifier, with another question, or from
-	// another port have, which precede the response.
+	// Forged is the address in forged packets, which precede the response: with a wrong identifier,
+	// with another question, or from another port.
 	Forged string
 }
 
