@@ -130,8 +130,8 @@ func (c *Certificate) renewalTime(cert *certificate) time.Time {
 // attempt orders the certificate, unless another process does or has done so.
 func (c *Certificate) attempt(ctx context.Context) {
 	select {
-	case c.issuer.slots <- struct{}{}:
-		defer func() { <-c.issuer.slots }()
+	case c.store.slots <- struct{}{}:
+		defer func() { <-c.store.slots }()
 	case <-ctx.Done():
 		return
 	}

@@ -40,7 +40,6 @@ type issuer struct {
 	transport *issuerTransport
 	client    *acmez.Client
 	secrets   secrets
-	slots     chan struct{}
 
 	mu      sync.Mutex
 	account *acme.Account // nil until the first order
@@ -59,7 +58,7 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
-	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c),
+	i := &issuer{conf: c, store: s, secrets: keys,
 		transport: &issuerTransport{Transport: transport},
 		client:    &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
 	i.newClient()

@@ -80,23 +80,6 @@ func decodeKey(text []byte) (crypto.Signer, error) {
 	}
 }
 
-// samePublicKey reports whether two keys are equal.
-func samePublicKey(a, b crypto.PublicKey) bool {
-	key, ok := a.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && key.Equal(b)
-}
-
-// typeOf returns the type of a public key, or "".
-func typeOf(public crypto.PublicKey) string {
-	switch key := public.(type) {
-	case *ecdsa.PublicKey:
-		return fmt.Sprintf("ecdsa:%d", key.Curve.Params().BitSize)
-	case *rsa.PublicKey:
-		return fmt.Sprintf("rsa:%d", key.N.BitLen())
-	}
-	return ""
-}
-
 // keyTypeOf returns a type with the size that is missing.
 func keyTypeOf(t string) string {
 	switch t {

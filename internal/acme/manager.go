@@ -38,7 +38,6 @@ type Config struct {
 type Manager struct {
 	config     Config
 	challenges *challenges
-	slots      map[string]chan struct{} // one for each order in progress, by the directory of the issuer
 	stores     map[string]*store
 	managed    map[string]*Certificate // by identity
 	secrets    map[string][]byte       // the contents of keys' files, by path
@@ -56,8 +55,8 @@ func New(config Config) *Manager {
 		config.Log = func(string) {}
 	}
 	config.Timing = config.Timing.withDefaults()
-	return &Manager{config: config, challenges: newChallenges(), slots: make(map[string]chan struct{}),
-		stores: make(map[string]*store), managed: make(map[string]*Certificate), secrets: make(map[string][]byte)}
+	return &Manager{config: config, challenges: newChallenges(), stores: make(map[string]*store),
+		managed: make(map[string]*Certificate), secrets: make(map[string][]byte)}
 }
 
 // Load reads the state of the certificates of a Config that are not loaded yet. It creates missing
@@ -248,14 +247,6 @@ func (c *Certificate) close() {
 		c.stop()
 	}
 	c.issuer.transport.CloseIdleConnections()
-}
-
-// slotsOf returns the slots of an issuer.
-func (m *Manager) slotsOf(ic *conf.Issuer) chan struct{} {
-	if m.slots[ic.Directory] == nil {
-		m.slots[ic.Directory] = make(chan struct{}, maxOrders)
-	}
-	return m.slots[ic.Directory]
 }
 
 // fileName returns the name of a certificate's files, without an extension.

@@ -180,7 +180,7 @@ func (c *Certificate) pendingKey() (crypto.Signer, error) {
 	name := c.name + ".key"
 	text, err := c.store.read(name)
 	if err == nil {
-		if key, err := decodeKey(text); err == nil && !c.uses(key) && typeOf(key.Public()) == keyTypeOf(c.spec.Key) {
+		if key, err := decodeKey(text); err == nil && !c.uses(key) {
 			return key, nil
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +199,11 @@ func (c *Certificate) pendingKey() (crypto.Signer, error) {
 // uses reports whether the current certificate has a key.
 func (c *Certificate) uses(key crypto.Signer) bool {
 	current := c.current.Load()
-	return current != nil && samePublicKey(current.Leaf.PublicKey, key.Public())
+	if current == nil {
+		return false
+	}
+	public, ok := current.Leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(key.Public())
 }
 
 // preferred returns the chain whose topmost certificate was issued by a common name, or the first

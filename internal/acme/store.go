@@ -25,18 +25,21 @@ const (
 // errLocked reports that another process, or another certificate of this one, holds a lock.
 var errLocked = errors.New("another process is ordering it")
 
-// store keeps files in a directory, by name.
+// store keeps the files of an issuer in a directory, by name.
 type store struct {
 	dir string
 	// fault is called before each change of a file, and makes it fail if it returns an error. It is
 	// nil except in tests.
 	fault func() error
+	slots chan struct{} // has an element for each order in progress
 
 	mu     sync.Mutex
 	locked map[string]bool
 }
 
-func newStore(dir string) *store { return &store{dir: dir, locked: make(map[string]bool)} }
+func newStore(dir string) *store {
+	return &store{dir: dir, slots: make(chan struct{}, maxOrders), locked: make(map[string]bool)}
+}
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
