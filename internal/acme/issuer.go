@@ -23,9 +23,9 @@ import (
 const (
 	accountKeyName = "account.key"
 	accountLock    = "account"
-	// accountLockRetry is the time between attempts to lock the account, whose registration takes
-	// few requests.
-	accountLockRetry = 100 * time.Millisecond
+	// lockRetry is the time between attempts to lock the account, whose registration takes few
+	// requests, or to reserve names.
+	lockRetry = 100 * time.Millisecond
 
 	// requestTimeout limits a request to an issuer.
 	requestTimeout = time.Minute
@@ -117,7 +117,7 @@ func (i *issuer) lockAccount(ctx context.Context) (unlock func(), err error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("account: %w", ctx.Err())
-		case <-time.After(accountLockRetry):
+		case <-time.After(lockRetry):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mholt/acmez/v3"
 	"github.com/mholt/acmez/v3/acme"
@@ -35,7 +36,7 @@ type challenges struct {
 	all     map[challengeKey]acme.Challenge
 	// reserved are the names of orders with TLS-ALPN-01. The name in the handshake alone selects the
 	// challenge, so orders for one name take turns.
-	reserved map[string]chan struct{} // closed at the end of the order
+	reserved map[string]bool
 }
 
 // challengeKey is what a request for a challenge has: the token of HTTP-01, or the name in the
@@ -50,47 +51,37 @@ func keyOf(c acme.Challenge) challengeKey {
 }
 
 func newChallenges() *challenges {
-	return &challenges{all: make(map[challengeKey]acme.Challenge), reserved: make(map[string]chan struct{})}
+	return &challenges{all: make(map[challengeKey]acme.Challenge), reserved: make(map[string]bool)}
 }
 
-// reserve waits until no other order has one of the names. Sorted names ensure that two orders
-// never wait for each other.
+// reserve waits until no other order has one of the names.
 func (c *challenges) reserve(ctx context.Context, names []string) (release func(), err error) {
-	names = slices.Sorted(slices.Values(names))
-	for i, name := range names {
-		if err := c.reserveName(ctx, name); err != nil {
-			c.release(names[:i])
-			return nil, err
-		}
-	}
-	return func() { c.release(names) }, nil
-}
-
-func (c *challenges) reserveName(ctx context.Context, name string) error {
-	for {
-		c.mu.Lock()
-		ended := c.reserved[name]
-		if ended == nil {
-			c.reserved[name] = make(chan struct{})
-			c.mu.Unlock()
-			return nil
-		}
-		c.mu.Unlock()
+	for !c.tryReserve(names) {
 		select {
-		case <-ended:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for another certificate's order for %s: %w", name, ctx.Err())
+			return nil, fmt.Errorf("another certificate with one of the names is being ordered: %w", ctx.Err())
+		case <-time.After(lockRetry):
 		}
 	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, name := range names {
+			delete(c.reserved, name)
+		}
+	}, nil
 }
 
-func (c *challenges) release(names []string) {
+func (c *challenges) tryReserve(names []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range names {
-		close(c.reserved[name])
-		delete(c.reserved, name)
+	if slices.ContainsFunc(names, func(name string) bool { return c.reserved[name] }) {
+		return false
 	}
+	for _, name := range names {
+		c.reserved[name] = true
+	}
+	return true
 }
 
 // solvers returns the solver of an issuer's challenge.
