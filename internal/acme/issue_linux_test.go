@@ -256,7 +256,7 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 	const uid = 64123
 	dir := t.TempDir()
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
-	for _, name := range []string{"account.key", "x.pem.invalid", ".x.json.new", "account.lock"} {
+	for _, name := range []string{"account.key", "x.pem", ".x.json.new", "account.lock"} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	owner := func() uint32 {

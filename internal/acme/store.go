@@ -159,7 +159,7 @@ func checkContent(dir string) error {
 	}
 	for _, e := range entries {
 		switch filepath.Ext(strings.TrimSuffix(e.Name(), ".new")) {
-		case ".key", ".json", ".pem", ".lock", ".invalid": // which earlier versions kept
+		case ".key", ".json", ".pem", ".lock":
 			if e.Type().IsRegular() {
 				continue
 			}
