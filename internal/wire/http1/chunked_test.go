@@ -44,9 +44,7 @@ var chunkedVectors = []vector{
 	{"9112 7.1.1: extensions", "1;a\r\nx\r\n1; a=b ;c = \"d;\\\"\r\n",
 		`"x" then error: http1: malformed chunk extension at byte`},
 	{"9112 7.1.1: quoted value", "1;a=\"b;\\\" c\";d\r\nx\r\n0\r\n", `"x" done=true`},
-	{"9112 7.1.1: space around the equals sign", "1;a = b\r\nx\r\n0;z\r\n", `"x" done=true`},
-	{"9112 7.1.1: space in every place but before the first semicolon",
-		"1; \ta \t= \tb \t; \tc \t;d=\"\" \t\r\nx\r\n0\r\n", `"x" done=true`},
+	{"9112 7.1.1: space in any place", "1; \ta \t= \tb \t; \tc \t;d=\"\" \t\r\nx\r\n0;z\r\n", `"x" done=true`},
 	{"overhead: extension without end", "1;" + strings.Repeat("a", 17000), "too much overhead at byte 16385"},
 
 	{"size: none", "\r\n", "malformed chunk size at byte 0"},
