@@ -187,7 +187,7 @@ WSGIServer(application, bindAddress=sys.argv[1], debug=False).run()
 
 // An application in another language, whose responses are not PHP's.
 func TestFlupResponds(t *testing.T) {
-	path, env := programs.Flup(t)
+	path, env := programs.Python(t, "flup==1.0.3")
 	dir := t.TempDir()
 	script, socket := filepath.Join(dir, "app.py"), filepath.Join(dir, "s")
 	testkit.Must(t, os.WriteFile(script, []byte(wsgi), 0o644))

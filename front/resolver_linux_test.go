@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/internal/dns/dnstest"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/dnstest"
 )
 
 // container is a server that moves from one loopback address to another, like a container that is

@@ -22,7 +22,9 @@ import (
 // A client with another implementation of QUIC, HTTP/3 and QPACK is served, also after Retry.
 func TestAIOQUICIsServed(t *testing.T) {
 	t.Parallel()
-	python, env := programs.AIOQUIC(t)
+	python, env := programs.Python(t, "aioquic==1.7.2", "pylsqpack==1.0.0", "cryptography==50.0.2", "cffi==2.1.1",
+		"pycparser==3.12", "pyopenssl==26.4.0", "service_identity==26.1.0", "attrs==26.1.0", "certifi==2026.10.18",
+		"typing_extensions==4.16.0", "pyasn1==0.6.5", "pyasn1_modules==0.4.2")
 	for _, retry := range []string{"off", "on"} {
 		s := serve(t, `server { listen ADDR quic; quic_retry `+retry+`; location / { proxy_pass http://app; }
 			location /text { return 200 "$request_method $http3 $remote_addr"; } }`,

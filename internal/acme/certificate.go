@@ -55,7 +55,8 @@ func (c *Certificate) logf(format string, args ...any) {
 }
 
 // load reads the certificate from its file. It keeps the current one unless the file's was issued
-// later. It reports whether it has changed. An invalid file is an error.
+// later. It reports whether it has changed. A file that cannot be parsed is logged: it will be
+// replaced.
 func (c *Certificate) load() (changed bool, err error) {
 	text, err := c.store.read(c.name + ".pem")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +67,8 @@ func (c *Certificate) load() (changed bool, err error) {
 	}
 	cert, err := parseCertificate(text, c.spec.Names)
 	if err != nil {
-		return false, &invalidFileError{c.store.path(c.name + ".pem"), err}
+		c.logf("%s: %v (a new certificate will be ordered)", c.store.path(c.name+".pem"), err)
+		return false, nil
 	}
 	if current := c.current.Load(); current != nil && !cert.Leaf.NotBefore.After(current.Leaf.NotBefore) {
 		return false, nil
@@ -75,14 +77,6 @@ func (c *Certificate) load() (changed bool, err error) {
 	c.advice = advice{}
 	return true, nil
 }
-
-// invalidFileError reports a file that cannot be parsed.
-type invalidFileError struct {
-	path string
-	err  error
-}
-
-func (e *invalidFileError) Error() string { return fmt.Sprintf("%s: %v", e.path, e.err) }
 
 // run renews the certificate until ctx ends.
 func (c *Certificate) run(ctx context.Context) {
@@ -136,8 +130,8 @@ func (c *Certificate) renewalTime(cert *certificate) time.Time {
 // attempt orders the certificate, unless another process does or has done so.
 func (c *Certificate) attempt(ctx context.Context) {
 	select {
-	case c.issuer.slots <- struct{}{}:
-		defer func() { <-c.issuer.slots }()
+	case c.store.slots <- struct{}{}:
+		defer func() { <-c.store.slots }()
 	case <-ctx.Done():
 		return
 	}
@@ -164,11 +158,6 @@ func (c *Certificate) attempt(ctx context.Context) {
 // adopt takes over a certificate that another process has stored.
 func (c *Certificate) adopt() bool {
 	changed, err := c.load()
-	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
-		if err = c.store.setAside(c.name + ".pem"); err == nil {
-			c.manager.config.Log(fmt.Sprintf("acme: %s: invalid file, renamed to %s.invalid", invalid, invalid.path))
-		}
-	}
 	if err != nil {
 		c.logf("%v", err)
 	}

@@ -61,8 +61,6 @@ func (m *Manager) checkIssuer(ic *conf.Issuer) error {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("invalid uri %q (must be the URL of an ACME directory)", ic.Directory)
-	case !isKeyType(ic.AccountKey):
-		return keyTypeError(ic.AccountKey)
 	case ic.StateDir == "":
 		return errors.New("missing folder of the state")
 	case ic.Challenge == "dns-01" && m.config.DNS == nil:
@@ -73,7 +71,7 @@ func (m *Manager) checkIssuer(ic *conf.Issuer) error {
 	default:
 		return fmt.Errorf("unknown challenge %q (must be http-01 or tls-alpn-01)", ic.Challenge)
 	}
-	return nil
+	return checkKeyType(ic.AccountKey)
 }
 
 func checkIssued(config *conf.Config, issued *conf.Issued) error {
@@ -85,8 +83,9 @@ func checkIssued(config *conf.Config, issued *conf.Issued) error {
 		return errors.New("acme_certificate: no names (list them, or add them to server_name)")
 	case len(issued.Names) > maxNames:
 		return fmt.Errorf("acme_certificate: %d names (maximum: %d)", len(issued.Names), maxNames)
-	case !isKeyType(issued.Key):
-		return fmt.Errorf("acme_certificate: %w", keyTypeError(issued.Key))
+	}
+	if err := checkKeyType(issued.Key); err != nil {
+		return fmt.Errorf("acme_certificate: %w", err)
 	}
 	for _, name := range issued.Names {
 		if err := checkName(name); err != nil {

@@ -15,15 +15,13 @@
 // synced, and renamed.
 //
 //	account.key    the account's key; it is never replaced
-//	account.json   the account's URL, so that a start needs no request
 //	NAME.pem       a certificate's key and its chain, in one file, so that they always match
 //	NAME.key       the key of a certificate that has been ordered; it exists before the order does
 //	NAME.json      failed attempts, so that a restart does not exceed the issuer's rate limits
 //	NAME.lock      locked by the process that orders; account.lock by the one that registers
 //
 // NAME consists of the certificate's first name and a checksum of all names and the key's type. A
-// file that cannot be parsed is renamed to NAME.pem.invalid; an account's key is left in place, and
-// is an error.
+// file that cannot be parsed is replaced; an account's key is left in place, and is an error.
 //
 // # Issuers that do not respond
 //

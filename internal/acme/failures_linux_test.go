@@ -98,8 +98,7 @@ func TestWrongClockIsLogged(t *testing.T) {
 	}
 }
 
-// Files that cannot be parsed are kept under another name and replaced. The key of an account is
-// not replaced.
+// Files that cannot be parsed are replaced. The key of an account is not.
 func TestInvalidFilesAreReplaced(t *testing.T) {
 	t.Parallel()
 	s, config, _ := newIssuedSite(t, programs.PebbleConfig{})
@@ -108,16 +107,13 @@ func TestInvalidFilesAreReplaced(t *testing.T) {
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued))
 	half := readFile(t, name+".pem")
 	half = half[:100] // a part of the key
-	for _, path := range []string{name + ".pem", name + ".key", name + ".json", filepath.Join(dir, accountName)} {
-		testkit.Must(t, os.WriteFile(path, half, 0o600))
+	for _, end := range []string{".pem", ".key", ".json"} {
+		testkit.Must(t, os.WriteFile(name+end, half, 0o600))
 	}
 	s.run(config, Config{})
 	s.lines.await(t, `a\.test-\w+\.pem: .* \(a new certificate will be ordered\)`, 1)
 	s.awaitIssued(2)
 	s.close()
-	for _, path := range []string{name + ".pem.invalid", name + ".key.invalid"} {
-		testkit.Equal(t, string(readFile(t, path)), string(half), path)
-	}
 	key := filepath.Join(dir, accountKeyName)
 	testkit.Must(t, os.WriteFile(key, half[:20], 0o600))
 	testkit.Must(t, os.Remove(name+".pem"))
@@ -139,6 +135,10 @@ func TestLostAccountIsRegisteredAgain(t *testing.T) {
 	before := readFile(t, filepath.Join(dir, accountKeyName))
 	s.run(configOf("b.test", s.issuer(dir)), Config{})
 	s.lines.await(t, "acme: b.test: pebble has issued", 1)
+	issuer := s.issuer(dir)
+	issuer.Contacts = []string{"mailto:admin@c.test"} // the account is found, and changed
+	s.run(configOf("c.test", issuer), Config{})
+	s.lines.await(t, "acme: c.test: pebble has issued", 1)
 	s.close()
 	testkit.Equal(t, string(readFile(t, filepath.Join(dir, accountKeyName))), string(before), "the account's key")
 }

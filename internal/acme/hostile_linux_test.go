@@ -254,7 +254,7 @@ func TestSlowIssuerDoesNotDelayOthers(t *testing.T) {
 		config.Hosts = append(config.Hosts, configOf(fmt.Sprintf("%d.test", n), config.Issuers[0]).Hosts...)
 	}
 	m := s.run(config, Config{})
-	testkit.WaitFor(t, "orders", func() bool { return len(m.slots[slow.URL+"/dir"]) == maxOrders })
+	testkit.WaitFor(t, "orders", func() bool { return len(m.stores[config.Issuers[0].StateDir].slots) == maxOrders })
 	config.Hosts = append(config.Hosts, configOf("a.test", config.Issuers[1]).Hosts...)
 	testkit.Must(t, m.Load(config, -1))
 	m.Start()

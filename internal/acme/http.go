@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"io"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -31,16 +30,11 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = limitedBody{io.LimitReader(resp.Body, maxResponse), resp.Body}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponse)
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
 		t.retryAfter.Store(int64(retryAfter(resp.Header.Get("Retry-After"), time.Now())))
 	}
 	return resp, nil
-}
-
-type limitedBody struct {
-	io.Reader
-	io.Closer
 }
 
 // retryAfter parses the field Retry-After. It returns 0 if the field is missing or invalid.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mholt/acmez/v3/acme"
+
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -72,7 +74,7 @@ func checkFiles(t *testing.T, dir string) {
 		ends = append(ends, strings.TrimPrefix(filepath.Ext(e.Name()), "."))
 	}
 	slices.Sort(ends)
-	testkit.Equal(t, ends, []string{"json", "key", "lock", "lock", "pem"}, "files")
+	testkit.Equal(t, ends, []string{"key", "lock", "lock", "pem"}, "files")
 	testkit.Equal(t, testkit.Value(os.Stat(dir))(t).Mode().Perm(), dirMode, "mode of the directory")
 }
 
@@ -160,7 +162,8 @@ func TestCloseEndsAnOrder(t *testing.T) {
 // Requests for other paths and tokens, and other methods, reach the next handler.
 func TestOnlyChallengesAreTaken(t *testing.T) {
 	m := New(Config{})
-	m.challenges.change(func() { m.challenges.tokens["abc"] = "abc.thumb" })
+	testkit.Must(t, m.challenges.Present(t.Context(), acme.Challenge{Type: acme.ChallengeTypeHTTP01, Token: "abc",
+		KeyAuthorization: "abc.thumb"}))
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	for _, c := range []struct {
 		method, path string
@@ -253,7 +256,7 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 	const uid = 64123
 	dir := t.TempDir()
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
-	for _, name := range []string{"account.key", "x.pem.invalid", ".x.json.new", "account.lock"} {
+	for _, name := range []string{"account.key", "x.pem", ".x.json.new", "account.lock"} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	owner := func() uint32 {

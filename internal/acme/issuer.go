@@ -1,12 +1,10 @@
 package acme
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,11 +22,10 @@ import (
 
 const (
 	accountKeyName = "account.key"
-	accountName    = "account.json"
 	accountLock    = "account"
-	// accountLockRetry is the time between attempts to lock the account, whose registration takes
-	// few requests.
-	accountLockRetry = 100 * time.Millisecond
+	// lockRetry is the time between attempts to lock the account, whose registration takes few
+	// requests, or to reserve names.
+	lockRetry = 100 * time.Millisecond
 
 	// requestTimeout limits a request to an issuer.
 	requestTimeout = time.Minute
@@ -43,7 +40,6 @@ type issuer struct {
 	transport *issuerTransport
 	client    *acmez.Client
 	secrets   secrets
-	slots     chan struct{}
 
 	mu      sync.Mutex
 	account *acme.Account // nil until the first order
@@ -51,14 +47,6 @@ type issuer struct {
 
 // secrets are the contents of an issuer's files, which are read while that is allowed.
 type secrets struct{ accountKey, externalKey []byte }
-
-// registration is the content of account.json.
-type registration struct {
-	Directory string   `json:"directory"`
-	Location  string   `json:"location"`
-	Contacts  []string `json:"contacts,omitempty"`
-	Key       []byte   `json:"key"` // the account's public key (PKIX): another one is another account
-}
 
 func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	config := &tls.Config{InsecureSkipVerify: c.Insecure, Time: m.config.Now, MinVersion: tls.VersionTLS12}
@@ -70,7 +58,7 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
-	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c),
+	i := &issuer{conf: c, store: s, secrets: keys,
 		transport: &issuerTransport{Transport: transport},
 		client:    &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
 	i.newClient()
@@ -84,7 +72,7 @@ func (i *issuer) newClient() {
 		HTTPClient: &http.Client{Transport: i.transport, Timeout: requestTimeout}}
 }
 
-// register returns the issuer's account. The first call reads it from the store, or registers it.
+// register returns the issuer's account. The first call looks it up by its key, or registers it.
 func (i *issuer) register(ctx context.Context) (acme.Account, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -100,31 +88,18 @@ func (i *issuer) register(ctx context.Context) (acme.Account, error) {
 	if err != nil {
 		return acme.Account{}, err
 	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return acme.Account{}, err
-	}
-	known := i.registration(public)
-	account := acme.Account{PrivateKey: key, Status: acme.StatusValid, Location: known.Location,
-		Contact: slices.Clone(i.conf.Contacts), TermsOfServiceAgreed: i.conf.AcceptTerms}
+	account, err := i.client.GetAccount(ctx, acme.Account{PrivateKey: key})
 	switch {
-	case known.Location == "":
-		account.Status = ""
-		account, err = i.newAccount(ctx, account)
-	case !slices.Equal(known.Contacts, i.conf.Contacts):
+	case isUnknownAccount(err):
+		account, err = i.newAccount(ctx, key)
+	case err == nil && !slices.Equal(account.Contact, i.conf.Contacts):
+		location := account.Location // the next response does not have it
+		account.Contact = slices.Clone(i.conf.Contacts)
 		account, err = i.client.UpdateAccount(ctx, account)
-		account.Location = known.Location // only the response to a new account has it
-	default:
-		i.account = &account
-		return account, nil
+		account.Location = location
 	}
-	if err != nil {
-		return account, fmt.Errorf("account: %w", err)
-	}
-	account.PrivateKey = key
-	text, err := json.Marshal(registration{i.conf.Directory, account.Location, i.conf.Contacts, public})
-	if err == nil {
-		err = i.store.write(accountName, text)
+	if err == nil && account.Status != acme.StatusValid {
+		err = fmt.Errorf("its status is %q", account.Status)
 	}
 	if err != nil {
 		return account, fmt.Errorf("account: %w", err)
@@ -142,7 +117,7 @@ func (i *issuer) lockAccount(ctx context.Context) (unlock func(), err error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("account: %w", ctx.Err())
-		case <-time.After(accountLockRetry):
+		case <-time.After(lockRetry):
 		}
 	}
 }
@@ -181,18 +156,10 @@ func (i *issuer) accountKey() (crypto.Signer, error) {
 	return key, nil
 }
 
-// registration returns what is stored about the account of a key. A file that is missing, invalid
-// or about another account is the same as none: registering a known key returns its account.
-func (i *issuer) registration(public []byte) (r registration) {
-	text, err := i.store.read(accountName)
-	if err != nil || json.Unmarshal(text, &r) != nil || r.Directory != i.conf.Directory || !bytes.Equal(r.Key, public) {
-		return registration{}
-	}
-	return r
-}
-
-// newAccount registers an account. If the key has one, the issuer returns that.
-func (i *issuer) newAccount(ctx context.Context, account acme.Account) (acme.Account, error) {
+// newAccount registers an account.
+func (i *issuer) newAccount(ctx context.Context, key crypto.Signer) (acme.Account, error) {
+	account := acme.Account{PrivateKey: key, Contact: slices.Clone(i.conf.Contacts),
+		TermsOfServiceAgreed: i.conf.AcceptTerms}
 	if id := i.conf.ExternalAccount; id != "" {
 		text := i.conf.ExternalKey
 		if i.conf.ExternalKeyFile != "" {
@@ -205,9 +172,6 @@ func (i *issuer) newAccount(ctx context.Context, account acme.Account) (acme.Acc
 		}
 	}
 	registered, err := i.client.NewAccount(ctx, account)
-	if err == nil && registered.Status != acme.StatusValid {
-		err = fmt.Errorf("its status is %q", registered.Status)
-	}
 	if err != nil && !i.conf.AcceptTerms {
 		dir, dirErr := i.client.GetDirectory(ctx)
 		if dirErr == nil && dir.Meta != nil && dir.Meta.TermsOfService != "" {
@@ -218,15 +182,14 @@ func (i *issuer) newAccount(ctx context.Context, account acme.Account) (acme.Acc
 	return registered, err
 }
 
-// forget makes the next order register the account again, with the same key.
+// forget makes the next order look up the account, and register it again if it is unknown.
 func (i *issuer) forget() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.account = nil
-	_ = i.store.remove(accountName) // registering a known account again is harmless
 }
 
-// isUnknownAccount reports whether an issuer does not know an account that was registered.
+// isUnknownAccount reports whether an issuer does not know an account.
 func isUnknownAccount(err error) bool {
 	problem, ok := errors.AsType[acme.Problem](err)
 	return ok && problem.Type == acme.ProblemTypeAccountDoesNotExist

@@ -10,37 +10,36 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
+	"strings"
 )
 
 var errNoKey = errors.New("no private key in PEM (PKCS #8, PKCS #1 or EC)")
 
-// newKey returns a new key.
-func newKey(t string) (crypto.Signer, error) {
+// checkKeyType returns an error if a type is unknown.
+func checkKeyType(t string) error {
 	switch keyTypeOf(t) {
+	case "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
+		return nil
+	}
+	return fmt.Errorf("unknown key type %q (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)", t)
+}
+
+// newKey returns a new key of a known type.
+func newKey(t string) (crypto.Signer, error) {
+	switch t = keyTypeOf(t); t {
 	case "ecdsa:256":
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	case "ecdsa:384":
 		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	case "ecdsa:521":
 		return ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
-	case "rsa:2048":
-		return rsa.GenerateKey(rand.Reader, 2048)
-	case "rsa:3072":
-		return rsa.GenerateKey(rand.Reader, 3072)
-	case "rsa:4096":
-		return rsa.GenerateKey(rand.Reader, 4096)
 	}
-	return nil, keyTypeError(t)
-}
-
-func keyTypeError(t string) error {
-	return fmt.Errorf("unknown key type %q (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)", t)
-}
-
-func isKeyType(t string) bool {
-	all := []string{"ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096"}
-	return slices.Contains(all, keyTypeOf(t))
+	bits, err := strconv.Atoi(strings.TrimPrefix(t, "rsa:"))
+	if err != nil {
+		return nil, err
+	}
+	return rsa.GenerateKey(rand.Reader, bits)
 }
 
 // encodeKey returns a key in PEM (PKCS #8).
@@ -79,23 +78,6 @@ func decodeKey(text []byte) (crypto.Signer, error) {
 		}
 		return nil, errNoKey
 	}
-}
-
-// samePublicKey reports whether two keys are equal.
-func samePublicKey(a, b crypto.PublicKey) bool {
-	key, ok := a.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && key.Equal(b)
-}
-
-// typeOf returns the type of a public key, or "".
-func typeOf(public crypto.PublicKey) string {
-	switch key := public.(type) {
-	case *ecdsa.PublicKey:
-		return fmt.Sprintf("ecdsa:%d", key.Curve.Params().BitSize)
-	case *rsa.PublicKey:
-		return fmt.Sprintf("rsa:%d", key.N.BitLen())
-	}
-	return ""
 }
 
 // keyTypeOf returns a type with the size that is missing.

@@ -38,7 +38,6 @@ type Config struct {
 type Manager struct {
 	config     Config
 	challenges *challenges
-	slots      map[string]chan struct{} // one for each order in progress, by the directory of the issuer
 	stores     map[string]*store
 	managed    map[string]*Certificate // by identity
 	secrets    map[string][]byte       // the contents of keys' files, by path
@@ -56,8 +55,8 @@ func New(config Config) *Manager {
 		config.Log = func(string) {}
 	}
 	config.Timing = config.Timing.withDefaults()
-	return &Manager{config: config, challenges: newChallenges(), slots: make(map[string]chan struct{}),
-		stores: make(map[string]*store), managed: make(map[string]*Certificate), secrets: make(map[string][]byte)}
+	return &Manager{config: config, challenges: newChallenges(), stores: make(map[string]*store),
+		managed: make(map[string]*Certificate), secrets: make(map[string][]byte)}
 }
 
 // Load reads the state of the certificates of a Config that are not loaded yet. It creates missing
@@ -102,12 +101,7 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 		return nil, err
 	}
 	c.issuer = m.newIssuer(ic, c.store, keys)
-	_, err = c.load()
-	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
-		c.logf("%v (a new certificate will be ordered)", invalid)
-		err = nil
-	}
-	if err != nil {
+	if _, err = c.load(); err != nil {
 		return nil, fmt.Errorf("%s: %w", positionOf(ic), err)
 	}
 	return c, nil
@@ -253,14 +247,6 @@ func (c *Certificate) close() {
 		c.stop()
 	}
 	c.issuer.transport.CloseIdleConnections()
-}
-
-// slotsOf returns the slots of an issuer.
-func (m *Manager) slotsOf(ic *conf.Issuer) chan struct{} {
-	if m.slots[ic.Directory] == nil {
-		m.slots[ic.Directory] = make(chan struct{}, maxOrders)
-	}
-	return m.slots[ic.Directory]
 }
 
 // fileName returns the name of a certificate's files, without an extension.

@@ -180,12 +180,10 @@ func (c *Certificate) pendingKey() (crypto.Signer, error) {
 	name := c.name + ".key"
 	text, err := c.store.read(name)
 	if err == nil {
-		if key, err := decodeKey(text); err == nil && !c.uses(key) && typeOf(key.Public()) == keyTypeOf(c.spec.Key) {
+		if key, err := decodeKey(text); err == nil && !c.uses(key) {
 			return key, nil
 		}
-		err = c.store.setAside(name)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	key, err := newKey(c.spec.Key)
@@ -201,7 +199,11 @@ func (c *Certificate) pendingKey() (crypto.Signer, error) {
 // uses reports whether the current certificate has a key.
 func (c *Certificate) uses(key crypto.Signer) bool {
 	current := c.current.Load()
-	return current != nil && samePublicKey(current.Leaf.PublicKey, key.Public())
+	if current == nil {
+		return false
+	}
+	public, ok := current.Leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(key.Public())
 }
 
 // preferred returns the chain whose topmost certificate was issued by a common name, or the first

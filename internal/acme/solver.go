@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mholt/acmez/v3"
 	"github.com/mholt/acmez/v3/acme"
@@ -27,157 +29,130 @@ type DNSProvider interface {
 	CleanUp(ctx context.Context, name, value string) error
 }
 
-// challenges are the responses to challenges of orders in progress.
+// challenges are those of orders in progress, except DNS-01. It implements acmez.Solver.
 type challenges struct {
 	pending atomic.Int64 // so that requests need no lock while there are none
 	mu      sync.RWMutex
-	tokens  map[string]string           // HTTP-01: the key authorization of a token
-	certs   map[string]*tls.Certificate // TLS-ALPN-01: by the name in the handshake
+	all     map[challengeKey]acme.Challenge
 	// reserved are the names of orders with TLS-ALPN-01. The name in the handshake alone selects the
 	// challenge, so orders for one name take turns.
-	reserved map[string]chan struct{} // closed at the end of the order
+	reserved map[string]bool
+}
+
+// challengeKey is what a request for a challenge has: the token of HTTP-01, or the name in the
+// handshake of TLS-ALPN-01.
+type challengeKey struct{ kind, value string }
+
+func keyOf(c acme.Challenge) challengeKey {
+	if c.Type == acme.ChallengeTypeHTTP01 {
+		return challengeKey{c.Type, c.Token}
+	}
+	return challengeKey{c.Type, handshakeName(c.Identifier.Value)}
 }
 
 func newChallenges() *challenges {
-	return &challenges{tokens: make(map[string]string), certs: make(map[string]*tls.Certificate),
-		reserved: make(map[string]chan struct{})}
+	return &challenges{all: make(map[challengeKey]acme.Challenge), reserved: make(map[string]bool)}
 }
 
-// reserve waits until no other order has one of the names. Sorted names ensure that two orders
-// never wait for each other.
+// reserve waits until no other order has one of the names.
 func (c *challenges) reserve(ctx context.Context, names []string) (release func(), err error) {
-	names = slices.Sorted(slices.Values(names))
-	for i, name := range names {
-		if err := c.reserveName(ctx, name); err != nil {
-			c.release(names[:i])
-			return nil, err
-		}
-	}
-	return func() { c.release(names) }, nil
-}
-
-func (c *challenges) reserveName(ctx context.Context, name string) error {
-	for {
-		c.mu.Lock()
-		ended := c.reserved[name]
-		if ended == nil {
-			c.reserved[name] = make(chan struct{})
-			c.mu.Unlock()
-			return nil
-		}
-		c.mu.Unlock()
+	for !c.tryReserve(names) {
 		select {
-		case <-ended:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for another certificate's order for %s: %w", name, ctx.Err())
+			return nil, fmt.Errorf("another certificate with one of the names is being ordered: %w", ctx.Err())
+		case <-time.After(lockRetry):
 		}
 	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, name := range names {
+			delete(c.reserved, name)
+		}
+	}, nil
 }
 
-func (c *challenges) release(names []string) {
+func (c *challenges) tryReserve(names []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range names {
-		close(c.reserved[name])
-		delete(c.reserved, name)
+	if slices.ContainsFunc(names, func(name string) bool { return c.reserved[name] }) {
+		return false
 	}
+	for _, name := range names {
+		c.reserved[name] = true
+	}
+	return true
 }
 
 // solvers returns the solver of an issuer's challenge.
 func (c *challenges) solvers(of string, dns DNSProvider) map[string]acmez.Solver {
-	switch of {
-	case "tls-alpn-01":
-		return map[string]acmez.Solver{acme.ChallengeTypeTLSALPN01: alpnSolver{c}}
-	case "dns-01":
-		return map[string]acmez.Solver{acme.ChallengeTypeDNS01: dnsSolver{dns}}
+	if of = cmp.Or(of, acme.ChallengeTypeHTTP01); of == acme.ChallengeTypeDNS01 {
+		return map[string]acmez.Solver{of: dnsSolver{dns}}
 	}
-	return map[string]acmez.Solver{acme.ChallengeTypeHTTP01: httpSolver{c}}
+	return map[string]acmez.Solver{of: c}
+}
+
+// Present implements acmez.Solver.
+func (c *challenges) Present(_ context.Context, challenge acme.Challenge) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all[keyOf(challenge)] = challenge
+	c.pending.Store(int64(len(c.all)))
+	return nil
+}
+
+// CleanUp implements acmez.Solver.
+func (c *challenges) CleanUp(_ context.Context, challenge acme.Challenge) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.all, keyOf(challenge))
+	c.pending.Store(int64(len(c.all)))
+	return nil
+}
+
+// find returns the challenge in progress for a token or a name.
+func (c *challenges) find(kind, value string) (challenge acme.Challenge, ok bool) {
+	if c.pending.Load() == 0 {
+		return challenge, false
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	challenge, ok = c.all[challengeKey{kind, value}]
+	return challenge, ok
 }
 
 // Handler returns a handler that responds to HTTP-01 challenges, and passes all other requests to
 // next.
 func (m *Manager) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.challenges.pending.Load() > 0 && m.challenges.respond(w, r) {
-			return
+		token, ok := strings.CutPrefix(r.URL.Path, httpPrefix)
+		if ok && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			if challenge, ok := m.challenges.find(acme.ChallengeTypeHTTP01, token); ok {
+				w.Header().Set("Content-Type", "application/octet-stream")
+				_, _ = io.WriteString(w, challenge.KeyAuthorization) // the client may have left
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (c *challenges) respond(w http.ResponseWriter, r *http.Request) bool {
-	token, ok := strings.CutPrefix(r.URL.Path, httpPrefix)
-	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return false
-	}
-	c.mu.RLock()
-	text, ok := c.tokens[token]
-	c.mu.RUnlock()
-	if !ok {
-		return false
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.WriteString(w, text) // the client may have left
-	return true
-}
-
 // ChallengeConfig returns the TLS configuration for a handshake of a TLS-ALPN-01 challenge. It
 // returns nil for other handshakes, and for challenges that are not in progress.
 func (m *Manager) ChallengeConfig(hello *tls.ClientHelloInfo) *tls.Config {
-	if m.challenges.pending.Load() == 0 || len(hello.SupportedProtos) != 1 ||
-		hello.SupportedProtos[0] != acmez.ACMETLS1Protocol {
+	if len(hello.SupportedProtos) != 1 || hello.SupportedProtos[0] != acmez.ACMETLS1Protocol {
 		return nil
 	}
-	m.challenges.mu.RLock()
-	defer m.challenges.mu.RUnlock()
-	cert := m.challenges.certs[strings.ToLower(hello.ServerName)]
-	if cert == nil {
+	challenge, ok := m.challenges.find(acme.ChallengeTypeTLSALPN01, strings.ToLower(hello.ServerName))
+	if !ok {
+		return nil
+	}
+	cert, err := acmez.TLSALPN01ChallengeCert(challenge)
+	if err != nil {
 		return nil
 	}
 	return &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{acmez.ACMETLS1Protocol},
 		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
-}
-
-// change changes the responses.
-func (c *challenges) change(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f()
-	c.pending.Store(int64(len(c.tokens) + len(c.certs)))
-}
-
-// httpSolver solves HTTP-01.
-type httpSolver struct{ challenges *challenges }
-
-// Present implements acmez.Solver.
-func (s httpSolver) Present(_ context.Context, c acme.Challenge) error {
-	s.challenges.change(func() { s.challenges.tokens[c.Token] = c.KeyAuthorization })
-	return nil
-}
-
-// CleanUp implements acmez.Solver.
-func (s httpSolver) CleanUp(_ context.Context, c acme.Challenge) error {
-	s.challenges.change(func() { delete(s.challenges.tokens, c.Token) })
-	return nil
-}
-
-// alpnSolver solves TLS-ALPN-01.
-type alpnSolver struct{ challenges *challenges }
-
-// Present implements acmez.Solver.
-func (s alpnSolver) Present(_ context.Context, c acme.Challenge) error {
-	cert, err := acmez.TLSALPN01ChallengeCert(c)
-	if err != nil {
-		return err
-	}
-	s.challenges.change(func() { s.challenges.certs[handshakeName(c.Identifier.Value)] = cert })
-	return nil
-}
-
-// CleanUp implements acmez.Solver.
-func (s alpnSolver) CleanUp(_ context.Context, c acme.Challenge) error {
-	s.challenges.change(func() { delete(s.challenges.certs, handshakeName(c.Identifier.Value)) })
-	return nil
 }
 
 // handshakeName returns the server name in the issuer's handshake for an identifier. For an IP

@@ -25,18 +25,21 @@ const (
 // errLocked reports that another process, or another certificate of this one, holds a lock.
 var errLocked = errors.New("another process is ordering it")
 
-// store keeps files in a directory, by name.
+// store keeps the files of an issuer in a directory, by name.
 type store struct {
 	dir string
 	// fault is called before each change of a file, and makes it fail if it returns an error. It is
 	// nil except in tests.
 	fault func() error
+	slots chan struct{} // has an element for each order in progress
 
 	mu     sync.Mutex
 	locked map[string]bool
 }
 
-func newStore(dir string) *store { return &store{dir: dir, locked: make(map[string]bool)} }
+func newStore(dir string) *store {
+	return &store{dir: dir, slots: make(chan struct{}, maxOrders), locked: make(map[string]bool)}
+}
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
@@ -59,49 +62,23 @@ func (s *store) write(name string, content []byte) error {
 	// The name is fixed, since writers hold a lock: the file that a killed process left is
 	// replaced.
 	temporary := s.path("." + name + ".new")
-	err := s.writeTemporary(temporary, content)
-	if err == nil {
-		err = s.rename(temporary, s.path(name))
+	var f *os.File
+	for _, step := range []func() error{
+		func() (err error) { f, err = createNew(temporary); return err },
+		func() error { _, err := f.Write(content); return err },
+		func() error { return errors.Join(f.Sync(), f.Close()) },
+		func() error { return os.Rename(temporary, s.path(name)) },
+		func() error { return syncDirectory(s.dir) }, // so that its names survive a loss of power
+	} {
+		if err := s.change(step); err != nil {
+			if f != nil {
+				f.Close()
+			}
+			os.Remove(temporary)
+			return err
+		}
 	}
-	if err != nil {
-		os.Remove(temporary)
-		return err
-	}
-	if err := s.change(); err != nil {
-		return err
-	}
-	return syncDirectory(s.dir) // so that its names survive a loss of power
-}
-
-func (s *store) rename(from, to string) error {
-	if err := s.change(); err != nil {
-		return err
-	}
-	return os.Rename(from, to)
-}
-
-func (s *store) writeTemporary(path string, content []byte) error {
-	if err := s.change(); err != nil {
-		return err
-	}
-	f, err := createNew(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := s.change(); err != nil {
-		return err
-	}
-	if _, err := f.Write(content); err != nil {
-		return err
-	}
-	if err := s.change(); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return f.Close()
+	return nil
 }
 
 // createNew creates a file. An old one may belong to a user, or have a mode, that would reveal
@@ -120,25 +97,21 @@ func createNew(path string) (*os.File, error) {
 
 // remove removes a file. It is not an error if there is none.
 func (s *store) remove(name string) error {
-	if err := s.change(); err != nil {
-		return err
-	}
-	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// setAside renames a file that cannot be parsed, so that it is kept and no longer read.
-func (s *store) setAside(name string) error {
-	return s.rename(s.path(name), s.path(name+".invalid"))
-}
-
-func (s *store) change() error {
-	if s.fault == nil {
+	err := s.change(func() error { return os.Remove(s.path(name)) })
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return s.fault()
+	return err
+}
+
+// change makes a change of a file.
+func (s *store) change(step func() error) error {
+	if s.fault != nil {
+		if err := s.fault(); err != nil {
+			return err
+		}
+	}
+	return step()
 }
 
 // lock locks a name until unlock is called. It does not wait: if the name is locked, the error is
@@ -186,7 +159,7 @@ func checkContent(dir string) error {
 	}
 	for _, e := range entries {
 		switch filepath.Ext(strings.TrimSuffix(e.Name(), ".new")) {
-		case ".key", ".json", ".pem", ".lock", ".invalid":
+		case ".key", ".json", ".pem", ".lock":
 			if e.Type().IsRegular() {
 				continue
 			}

@@ -128,6 +128,9 @@ func (c *unixConn) Read(p []byte) (n int, err error) {
 	return n, opError(c, "read", err)
 }
 
+// outputInterval is the time between two attempts to send of a Write that has no epoll instance.
+const outputInterval = 5 * time.Millisecond
+
 // Write implements net.Conn.
 func (c *unixConn) Write(p []byte) (n int, err error) {
 	c.writing.Lock()
@@ -142,40 +145,21 @@ func (c *unixConn) Write(p []byte) (n int, err error) {
 		}
 		return nil
 	}
-	if c.isWriteLate() {
-		return 0, opError(c, "write", os.ErrDeadlineExceeded)
-	}
-	if c.raw.Control(func(fd uintptr) { err = send(int(fd)) }) != nil {
-		err = net.ErrClosed
-	}
-	if err == poll.ErrAgain { //nolint:errorlint // never wrapped
-		var e *epollFile
-		if e, err = c.watchOutput(); err == nil {
+	for {
+		if c.isWriteLate() {
+			err = os.ErrDeadlineExceeded
+		} else if c.raw.Control(func(fd uintptr) { err = send(int(fd)) }) != nil {
+			err = net.ErrClosed
+		}
+		if err != poll.ErrAgain { //nolint:errorlint // never wrapped
+			return n, opError(c, "write", err)
+		}
+		if e, failed := c.watchOutput(); failed == nil {
 			err = c.transfer(e, send)
 			c.endOutput()
-		} else if !errors.Is(err, net.ErrClosed) { // descriptors have run out, and the connection is fine
-			err = c.sendInIntervals(send)
+			return n, opError(c, "write", err)
 		}
-	}
-	return n, opError(c, "write", err)
-}
-
-// outputInterval is the time between two attempts to send of a Write that has no epoll instance.
-const outputInterval = 5 * time.Millisecond
-
-// sendInIntervals calls send until it does not return poll.ErrAgain.
-func (c *unixConn) sendInIntervals(send func(fd int) error) error {
-	for err := error(poll.ErrAgain); ; {
-		switch {
-		case err != poll.ErrAgain: //nolint:errorlint // never wrapped
-			return err
-		case c.isWriteLate():
-			return os.ErrDeadlineExceeded
-		}
-		time.Sleep(outputInterval)
-		if c.raw.Control(func(fd uintptr) { err = send(int(fd)) }) != nil {
-			return net.ErrClosed
-		}
+		time.Sleep(outputInterval) // descriptors have run out, and the connection is fine
 	}
 }
 

@@ -21,8 +21,8 @@ type afterFuncer interface {
 	AfterFunc(f func()) (stop func() bool)
 }
 
-// contextWatch waits for the end of a context, with as little memory as possible. It stops that, or is
-// nil.
+// contextWatch stops the wait for the end of a context. It is nil for a Watcher, which stops by
+// itself, and for a context that never ends.
 type contextWatch func() bool
 
 // watchContext notifies e when ctx ends. It does not call ctx.Done if ctx has a way of its own to

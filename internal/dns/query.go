@@ -54,7 +54,6 @@ type inquiry struct {
 	question      dnsmessage.Question
 	conversations []*conversation // by server; nil for servers that are not queried
 	results       chan result
-	last          int // the server that was queried last
 	running       sync.WaitGroup
 }
 
@@ -90,15 +89,8 @@ func (r *Resolver) query(ctx context.Context, q dnsmessage.Question) (*message, 
 	}
 }
 
-// send sends the question to a server, again if it was sent before. Only the server before may
-// respond late: clients may choose names, and each conversation has a socket.
+// send sends the question to a server, again if it was sent before.
 func (i *inquiry) send(ctx context.Context, server int) {
-	for other, c := range i.conversations {
-		if c != nil && other != server && other != i.last {
-			c.udp.Close() // its receive ends
-		}
-	}
-	i.last = server
 	if c := i.conversations[server]; c != nil {
 		_, _ = c.udp.Write(c.packet) // as good as lost, if it fails
 		return

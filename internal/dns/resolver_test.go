@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/tarehq/tare/internal/dns"
-	"github.com/tarehq/tare/internal/dns/dnstest"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/dnstest"
 )
 
 func resolver(t *testing.T, c dns.Config) *dns.Resolver {

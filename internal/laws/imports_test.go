@@ -193,7 +193,6 @@ var onlyBy = map[string][]string{
 	"front/otel":              {"internal/cli"}, // only with the build tag otel
 	"internal/acme":           {"front/server"},
 	"internal/dns":            {"front/internal/proxy"},
-	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front/internal/core", "front/internal/proxy"},
 	"internal/poison": {"front/internal/core", "front/internal/proxy", "front/internal/fetch", "internal/client", "internal/client/h2",
 		"internal/connection", "internal/engine/exchange", "internal/engine/h2", "internal/engine/shard"},

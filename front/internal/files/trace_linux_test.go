@@ -36,7 +36,10 @@ func TestTraced(t *testing.T) {
 
 // No file outside of the root is opened, inspected or watched: a trace of system calls proves it.
 func TestOpenedPaths(t *testing.T) {
-	strace := programs.Strace(t)
+	strace, _ := programs.Installed(t, "strace", "strace")
+	if out, err := testkit.Command(t, strace, "-o", "/dev/null", strace, "-V").CombinedOutput(); err != nil {
+		testkit.Missing(t, "strace cannot trace: ", err, ": ", string(out))
+	}
 	s, paths := hostile(t)
 	list, trace := filepath.Join(t.TempDir(), "paths"), filepath.Join(t.TempDir(), "trace")
 	s.must(os.WriteFile(list, []byte(strings.Join(paths, "\n")), 0o644))

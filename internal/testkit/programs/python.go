@@ -13,24 +13,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Flup returns a Python interpreter that can import flup, and the environment it needs.
-func Flup(t testing.TB) (path string, env []string) {
-	t.Helper()
-	return pythonWith(t, "flup==1.0.3")
-}
-
-// AIOQUIC returns a Python interpreter that can import aioquic, which has HTTP/3, and the
-// environment it needs.
-func AIOQUIC(t testing.TB) (path string, env []string) {
-	t.Helper()
-	return pythonWith(t, "aioquic==1.7.2", "pylsqpack==1.0.0", "cryptography==50.0.2", "cffi==2.1.1", "pycparser==3.12",
-		"pyopenssl==26.4.0", "service_identity==26.1.0", "attrs==26.1.0", "certifi==2026.10.18",
-		"typing_extensions==4.16.0", "pyasn1==0.6.5", "pyasn1_modules==0.4.2")
-}
-
-// pythonWith returns a Python interpreter that can import packages, and the environment it needs.
-// The requirements are pip's, without those of the packages themselves.
-func pythonWith(t testing.TB, requirements ...string) (path string, env []string) {
+// Python returns a Python interpreter that can import packages, and the environment it needs. The
+// requirements are pip's, without those of the packages themselves.
+func Python(t testing.TB, requirements ...string) (path string, env []string) {
 	t.Helper()
 	first := requirements[0]
 	path, err := exec.LookPath("python3")

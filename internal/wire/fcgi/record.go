@@ -115,8 +115,8 @@ func (r *Reader) message(h Header, b []byte, n int) (Piece, int, error) {
 	return Piece{h, b[n+HeaderSize : end]}, end, nil
 }
 
-// Peek returns the header of the next record without consuming it. n is the size of the padding of
-// the previous record was consumed. The content of that record must have been read to its end.
+// Peek returns the header of the next record without consuming it. It consumes the padding of the
+// previous record, of n bytes. The content of that record must have been read to its end.
 func (r *Reader) Peek(b []byte) (h Header, n int, ok bool, err error) {
 	n = min(r.padding, len(b))
 	r.padding -= n

@@ -19,14 +19,10 @@ type chunkState uint8
 
 const (
 	chunkSize      chunkState = iota // in the hexadecimal size, or before it
-	chunkExtSpace                    // after a semicolon, before the name
-	chunkExtName                     // in an extension's name
-	chunkExtAfter                    // in space after a name
-	chunkExtEquals                   // after an equals sign, before the value
-	chunkExtToken                    // in a value that is a token
+	chunkExtSpace                    // after a semicolon, and in space after it
+	chunkExt                         // in an extension
 	chunkExtQuoted                   // in a quoted value
 	chunkExtEscape                   // after a backslash in a quoted value
-	chunkExtEnd                      // after a value
 	chunkLineLF                      // after the CR of a size line
 	chunkData                        // in the data
 	chunkDataCR                      // after the data
@@ -144,70 +140,29 @@ func (c *Chunked) stepSize(b byte) string {
 	return ""
 }
 
-// stepExtension checks chunk-ext = *( BWS ";" BWS name [ BWS "=" BWS value ] ) byte by byte. It
-// ignores the extension itself, as section 7.1.1 requires. It rejects space between the size and
-// the first semicolon, which the grammar allows, because readers differ on the size then.
+// stepExtension ignores the extensions of a chunk, as section 7.1.1 requires. It checks only what
+// readers could frame differently: a semicolon without an extension, control bytes, and a line that
+// ends in a quoted value. Space between the size and the first semicolon is malformed, although the
+// grammar allows it, because readers differ on the size then.
 func (c *Chunked) stepExtension(b byte) string {
-	space := b == ' ' || b == '\t'
-	token := classes[b]&tokenByte != 0
-	const bad = "malformed chunk extension"
-	switch c.state {
-	case chunkExtSpace:
-		if token {
-			c.state = chunkExtName
-		} else if !space {
-			return bad
-		}
-	case chunkExtName, chunkExtAfter:
-		switch {
-		case token && c.state == chunkExtName:
-		case space:
-			c.state = chunkExtAfter
-		case b == '=':
-			c.state = chunkExtEquals
-		default:
-			return c.endExtension(b)
-		}
-	case chunkExtEquals:
-		switch {
-		case b == '"':
-			c.state = chunkExtQuoted
-		case token:
-			c.state = chunkExtToken
-		case !space:
-			return bad
-		}
-	case chunkExtToken, chunkExtEnd:
-		switch {
-		case token && c.state == chunkExtToken:
-		case space:
-			c.state = chunkExtEnd
-		default:
-			return c.endExtension(b)
-		}
-	case chunkExtQuoted, chunkExtEscape:
-		switch {
-		case classes[b]&valueByte == 0:
-			return bad
-		case c.state == chunkExtEscape:
-			c.state = chunkExtQuoted
-		case b == '\\':
-			c.state = chunkExtEscape
-		case b == '"':
-			c.state = chunkExtEnd
-		}
-	}
-	return ""
-}
-
-func (c *Chunked) endExtension(b byte) string {
-	switch b {
-	case ';':
-		c.state = chunkExtSpace
-	case '\r':
+	switch {
+	case b == '\r' && c.state == chunkExt:
 		c.state = chunkLineLF
-	default:
+	case classes[b]&valueByte == 0:
 		return "malformed chunk extension"
+	case c.state == chunkExtEscape:
+		c.state = chunkExtQuoted
+	case c.state == chunkExtQuoted && b == '\\':
+		c.state = chunkExtEscape
+	case c.state == chunkExtQuoted && b == '"':
+		c.state = chunkExt
+	case c.state == chunkExtQuoted:
+	case b == '"':
+		c.state = chunkExtQuoted
+	case b == ';':
+		c.state = chunkExtSpace
+	case b != ' ' && b != '\t':
+		c.state = chunkExt
 	}
 	return ""
 }

@@ -173,50 +173,19 @@ func BodyAllowed(status int) bool {
 	return status >= 200 && status != 204 && status != 304
 }
 
-// ValidHost reports whether b is a valid value of a Host field: a name or an IP literal, and
+// ValidHost reports whether b is a valid value of a Host field: a name or an IPv6 address, and
 // optionally a port (RFC 9110, 7.2). An empty value is invalid, because it cannot be routed.
 func ValidHost(b []byte) bool {
 	n := span(b, hostByte)
 	if len(b) > 0 && b[0] == '[' {
-		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) && !ipFuture(b[1:n-1]) {
+		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) {
 			return false
 		}
-	} else if !wholeEscapes(b[:n]) {
-		return false
 	}
 	if n == 0 {
 		return false
 	}
 	return n == len(b) || b[n] == ':' && span(b[n+1:], digitByte) == len(b)-n-1
-}
-
-// wholeEscapes reports whether each percent sign starts a valid escape (RFC 3986, 2.1).
-func wholeEscapes(name []byte) bool {
-	for {
-		i := bytes.IndexByte(name, '%')
-		if i < 0 {
-			return true
-		}
-		if name = name[i+1:]; len(name) < 2 || span(name[:2], hexByte) < 2 {
-			return false
-		}
-	}
-}
-
-func ipFuture(b []byte) bool {
-	if len(b) == 0 || b[0]|0x20 != 'v' {
-		return false
-	}
-	version, address, ok := bytes.Cut(b[1:], []byte("."))
-	if !ok || len(version) == 0 || span(version, hexByte) < len(version) || len(address) == 0 {
-		return false
-	}
-	for _, c := range address {
-		if c != ':' && (c == '%' || classes[c]&hostByte == 0) {
-			return false
-		}
-	}
-	return true
 }
 
 // ipv6 reports whether b is an IPv6 address without a zone.

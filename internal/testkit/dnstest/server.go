@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const (
 	// maxPacket is the maximum length of a response over UDP. Longer ones are truncated.
 	maxPacket = 512
-	// maxIdle limits the time that a TCP connection is open without a query.
+	// maxIdle limits the time that a TCP connection is open.
 	maxIdle = 10 * time.Second
 )
 
@@ -31,60 +33,49 @@ type Response struct {
 	// Silent sends no response, SilentFor none for a type.
 	Silent    bool
 	SilentFor dnsmessage.Type
-	// Forged is an address that packets with a wrong identifier, with another question, or from
-	// another port have, which precede the response.
+	// Forged is the address in forged packets, which precede the response: with a wrong identifier,
+	// with another question, or from another port.
 	Forged string
 }
 
 // Server is a DNS server. Names that it does not know do not exist.
 type Server struct {
-	addr   netip.AddrPort
 	packet net.PacketConn
 	stream net.Listener
-	done   sync.WaitGroup
 
 	mu       sync.Mutex
 	names    map[string]Response
 	queries  map[string]int
 	byStream int
-	conns    map[net.Conn]bool
 }
 
 // Start starts a Server until the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{names: make(map[string]Response), queries: make(map[string]int), conns: make(map[net.Conn]bool)}
-	for range 20 { // the same port may be taken for TCP
-		var err error
-		if s.stream, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
+	s := &Server{names: make(map[string]Response), queries: make(map[string]int)}
+	var err error
+	for range 20 { // the same port may be taken for UDP
+		s.stream = testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		if s.packet, err = net.ListenPacket("udp", s.stream.Addr().String()); err == nil {
 			break
 		}
 		s.stream.Close()
 	}
-	if s.packet == nil {
-		t.Fatal("no free port")
-	}
-	s.addr = netip.MustParseAddrPort(s.stream.Addr().String())
-	s.done.Go(s.servePackets)
-	s.done.Go(s.serveStreams)
+	testkit.Must(t, err)
+	awaitStreams := testkit.Accept(s.stream, func(_ int, c net.Conn) { s.serveStream(c) })
+	var packets sync.WaitGroup
+	packets.Go(s.servePackets)
 	t.Cleanup(func() {
 		s.packet.Close()
 		s.stream.Close()
-		s.mu.Lock()
-		for c := range s.conns {
-			c.Close()
-		}
-		s.mu.Unlock()
-		s.done.Wait()
+		packets.Wait()
+		awaitStreams()
 	})
 	return s
 }
 
 // Addr returns the address of the server.
-func (s *Server) Addr() netip.AddrPort { return s.addr }
+func (s *Server) Addr() netip.AddrPort { return netip.MustParseAddrPort(s.stream.Addr().String()) }
 
 // Set changes what the server knows about a name.
 func (s *Server) Set(name string, r Response) {
@@ -123,49 +114,22 @@ func (s *Server) servePackets() {
 	}
 }
 
-func (s *Server) serveStreams() {
-	for {
-		c, err := s.stream.Accept()
-		if err != nil {
-			return
-		}
-		s.mu.Lock()
-		s.conns[c] = true
-		s.mu.Unlock()
-		s.done.Go(func() {
-			defer func() {
-				c.Close()
-				s.mu.Lock()
-				delete(s.conns, c)
-				s.mu.Unlock()
-			}()
-			s.serveStream(c)
-		})
-	}
-}
-
+// serveStream responds to the query of a connection.
 func (s *Server) serveStream(c net.Conn) {
-	for {
-		_ = c.SetDeadline(time.Now().Add(maxIdle))
-		var length [2]byte
-		if _, err := io.ReadFull(c, length[:]); err != nil {
-			return
-		}
-		b := make([]byte, binary.BigEndian.Uint16(length[:]))
-		if _, err := io.ReadFull(c, b); err != nil {
-			return
-		}
-		s.mu.Lock()
-		s.byStream++
-		s.mu.Unlock()
-		response, _ := s.respond(b, 1<<16-1)
-		if response == nil {
-			return
-		}
-		response = append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...)
-		if _, err := c.Write(response); err != nil {
-			return
-		}
+	_ = c.SetDeadline(time.Now().Add(maxIdle))
+	var length [2]byte
+	if _, err := io.ReadFull(c, length[:]); err != nil {
+		return
+	}
+	b := make([]byte, binary.BigEndian.Uint16(length[:]))
+	if _, err := io.ReadFull(c, b); err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.byStream++
+	s.mu.Unlock()
+	if response, _ := s.respond(b, 1<<16-1); response != nil {
+		_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...))
 	}
 }
 
@@ -192,13 +156,9 @@ func (s *Server) respond(packet []byte, limit int) (response []byte, forged [][]
 	if r.Silent || r.SilentFor == q.Type {
 		return nil, nil
 	}
-	response, err := m.Pack()
-	if err == nil && len(response) > limit {
+	if response = packed(&m); len(response) > limit {
 		m.Truncated, m.Answers = true, nil
-		response, err = m.Pack()
-	}
-	if err != nil {
-		return nil, nil
+		response = packed(&m)
 	}
 	if r.Forged == "" {
 		return response, nil
@@ -229,10 +189,7 @@ func (s *Server) records(name string, typ dnsmessage.Type, depth int) (all []dns
 	if !ok || r.Code != dnsmessage.RCodeSuccess || depth > 20 {
 		return nil
 	}
-	n, err := dnsmessage.NewName(name + ".")
-	if err != nil {
-		return nil
-	}
+	n := dnsmessage.MustNewName(name + ".")
 	if r.CNAME != "" {
 		all = append(all, dnsmessage.Resource{
 			Header: dnsmessage.ResourceHeader{Name: n, Class: dnsmessage.ClassINET, TTL: r.TTL},
@@ -265,10 +222,7 @@ func record(name dnsmessage.Name, address string, ttl uint32) dnsmessage.Resourc
 // rejects packets to it: the socket that occupies the port receives only those of its peer.
 func DeadAddr(t testing.TB) netip.AddrPort {
 	t.Helper()
-	c, err := net.Dial("udp", "127.0.0.1:9") // the port of the discard protocol; nothing is sent
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Value(net.Dial("udp", "127.0.0.1:9"))(t) // the port of the discard protocol; nothing is sent
 	t.Cleanup(func() { c.Close() })
 	return netip.MustParseAddrPort(c.LocalAddr().String())
 }
