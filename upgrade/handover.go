@@ -69,11 +69,7 @@ func (u *Upgrader) inherit() error {
 			return err
 		}
 	}
-	open := func(i int, name string) *os.File {
-		fd := firstDescriptor + i
-		closeOnExec(fd)
-		return os.NewFile(uintptr(fd), name)
-	}
+	open := func(i int, name string) *os.File { return listen.File(firstDescriptor+i, name) }
 	u.parent = &parent{open(0, "confirmations"), open(1, "readiness")}
 	var err error
 	if u.owned, err = listen.Descriptors(firstDescriptor+pipes, h.Owned); err != nil {

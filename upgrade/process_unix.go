@@ -13,7 +13,5 @@ func stopSignals() []os.Signal {
 	return []os.Signal{syscall.SIGTERM, syscall.SIGQUIT, os.Interrupt}
 }
 
-func closeOnExec(fd int) { syscall.CloseOnExec(fd) }
-
 // supported returns nil: sockets can be passed to new processes.
 func supported() error { return nil }

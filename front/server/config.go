@@ -94,7 +94,7 @@ func (s *Server) read() (*Config, error) {
 		source = file
 	}
 	var c *Config
-	err := await(func() (err error) { c, err = source.Read(names); return err }, s.stopped, s.drains)
+	err := await(func() (err error) { c, err = source.Read(names); return err }, s.stopped)
 	if err == nil && c == nil {
 		err = errors.New("server: the Source returned no configuration")
 	}
@@ -119,21 +119,17 @@ func (s *Server) read() (*Config, error) {
 	return c, nil
 }
 
-// await returns the error of f, or errStopped once stop or other is closed: f may wait for another
-// program, such as the writer of a named pipe, or be the user's. Its goroutine then stays.
-func await(f func() error, stop, other <-chan struct{}) error {
-	if stop == nil {
-		return f()
-	}
+// await returns the error of f, or errStopped once stop is closed: f may wait for another program,
+// such as the writer of a named pipe, or be the user's. Its goroutine then stays.
+func await(f func() error, stop <-chan struct{}) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err
 	case <-stop:
-	case <-other:
+		return errStopped
 	}
-	return errStopped
 }
 
 // errStopped is returned if Run must end before what it does is done.

@@ -164,7 +164,7 @@ func (s *Server) apply(c *Config) (err error) {
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
-	if err := await(func() error { return s.front.Reload(c.Front) }, s.aborted.Done(), nil); err != nil {
+	if err := await(func() error { return s.front.Reload(c.Front) }, s.aborted.Done()); err != nil {
 		s.tlsTable.Store(&before)
 		return configError(err)
 	}
@@ -226,7 +226,7 @@ func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 	var sockets []*socket
 	for _, n := range next {
 		old, options := n.socket.active, socketOptions(&n.now[0])
-		if err := options.Change(n.socket.base, socketOptions(&n.socket.listeners[0])); err != nil {
+		if err := options.Apply(n.socket.base, socketOptions(&n.socket.listeners[0])); err != nil {
 			s.log.print(fmt.Sprintf("warning: listen %s: %v", n.now[0].Addr, err))
 		}
 		n.socket.listeners = n.now

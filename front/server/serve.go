@@ -17,20 +17,26 @@ import (
 type actions struct{ reload, reopen, upgrade chan os.Signal }
 
 // notify registers for signals. The returned context ends at SIGTERM and SIGINT, and s.aborted at a
-// second one. After that these have their default action. s.stopped is closed at SIGQUIT, too.
+// second one. After that these have their default action. s.stopped is also closed at SIGQUIT and by
+// Drain.
 func (s *Server) notify(ctx context.Context) (_ context.Context, a actions, stop func()) {
-	if s.stopped = ctx.Done(); s.options.NoSignals {
-		return ctx, a, func() {}
+	quit, end := context.WithCancel(ctx)
+	context.AfterFunc(s.undrained, end)
+	if s.options.NoSignals {
+		s.stopped = quit.Done()
+		return ctx, a, end
 	}
 	a = actions{make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1)}
 	stopActions := a.notify(!s.options.NoHangup, s.upgrader != nil)
 	ctx, aborted, stopContexts := interrupt.Contexts(ctx, os.Interrupt, syscall.SIGTERM)
-	quit, stopQuit := signal.NotifyContext(ctx, quitSignal)
+	context.AfterFunc(ctx, end)
+	quit, stopQuit := signal.NotifyContext(quit, quitSignal)
 	s.aborted, s.stopped = aborted, quit.Done()
 	return ctx, a, func() {
 		stopContexts()
 		stopQuit()
 		stopActions()
+		end()
 	}
 }
 
@@ -48,8 +54,6 @@ func (s *Server) serve(ctx context.Context, a actions) error {
 			end()
 			return errors.Join(err, s.quit(ended))
 		case <-s.stopped:
-			return s.quit(ctx)
-		case <-s.drains:
 			return s.quit(ctx)
 		case <-a.reopen:
 			_ = s.Reopen() // it prints its errors

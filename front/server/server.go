@@ -46,7 +46,7 @@ type Server struct {
 	front      *front.Handler    // what is served
 	program    io.Closer         // Config.Handler, if that can be closed
 	failed     chan error        // receives errors of servers
-	stopped    <-chan struct{}   // closed when a signal or the context ends Run; nil in Check
+	stopped    <-chan struct{}   // closed when a signal, Drain or the context ends Run; nil in Check
 	aborted    context.Context   // ends at a signal that ends requests in progress
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set
 	upgrading  sync.Mutex        // held while a new process starts
@@ -66,22 +66,23 @@ type Server struct {
 	pid                      string // the PID file that was written
 	nextPID                  string // the one to replace when this process takes over
 
-	drainOnce   sync.Once
-	drains      chan struct{}  // closed by Drain
-	stopping    chan struct{}  // closed when shutdown starts
-	draining    sync.WaitGroup // shutdowns of replaced and removed servers
-	mu          sync.Mutex
-	active      map[liveServer]bool // the servers of sockets, and those that are draining
-	closedConns int64               // connections accepted by servers that have ended
+	undrained    context.Context // ends when Drain is called
+	requestDrain context.CancelFunc
+	stopping     chan struct{}  // closed when shutdown starts
+	draining     sync.WaitGroup // shutdowns of replaced and removed servers
+	mu           sync.Mutex
+	active       map[liveServer]bool // the servers of sockets, and those that are draining
+	closedConns  int64               // connections accepted by servers that have ended
 }
 
 // New returns a Server that is not running yet. It does nothing else.
 func New(source Source, options Options, bound ...Binding) *Server {
-	return &Server{
-		source: source, options: options, bound: bound,
-		failed: make(chan error, 1), drains: make(chan struct{}), stopping: make(chan struct{}),
+	s := &Server{
+		source: source, options: options, bound: bound, failed: make(chan error, 1), stopping: make(chan struct{}),
 		active: make(map[liveServer]bool), aborted: context.Background(),
 	}
+	s.undrained, s.requestDrain = context.WithCancel(context.Background())
+	return s
 }
 
 // Run runs a configuration until ctx ends or a signal arrives: see Server.Run.
@@ -173,7 +174,7 @@ func (s *Server) Addrs() []net.Addr {
 
 // Drain makes Run finish the requests in progress, without accepting new connections, and return,
 // as SIGQUIT does. It does not wait.
-func (s *Server) Drain() { s.drainOnce.Do(func() { close(s.drains) }) }
+func (s *Server) Drain() { s.requestDrain() }
 
 // printErrors prints an error, one line for each joined error.
 func (s *Server) printErrors(prefix string, err error) {

@@ -152,7 +152,7 @@ func (s *Server) begin(ctx context.Context, inherited *listen.Passed) error {
 		return err
 	}
 	if s.options.Prepare != nil {
-		err = await(func() error { return s.options.Prepare(ctx) }, s.aborted.Done(), nil)
+		err = await(func() error { return s.options.Prepare(ctx) }, s.aborted.Done())
 	}
 	if err != nil || ctx.Err() != nil {
 		return err
@@ -421,7 +421,7 @@ func (s *Server) openFront(c *Config) error {
 		front.CountConnections(s.connections))
 	if c.Handler != nil {
 		var h http.Handler
-		err := await(func() (err error) { h, err = c.Handler(); return err }, s.aborted.Done(), nil)
+		err := await(func() (err error) { h, err = c.Handler(); return err }, s.aborted.Done())
 		if err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func (s *Server) openFront(c *Config) error {
 		options = append(options, func(o *core.Options) { o.Handler = h })
 	}
 	var h *front.Handler
-	err := await(func() (err error) { h, err = front.New(c.Front, options...); return err }, s.aborted.Done(), nil)
+	err := await(func() (err error) { h, err = front.New(c.Front, options...); return err }, s.aborted.Done())
 	if err != nil {
 		return configError(err)
 	}

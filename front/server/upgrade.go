@@ -89,7 +89,7 @@ func (s *Server) takeOver() error {
 		return nil
 	}
 	isSuccessor := s.upgrader.HasParent()
-	if err := await(s.upgrader.Ready, s.aborted.Done(), nil); err != nil {
+	if err := await(s.upgrader.Ready, s.aborted.Done()); err != nil {
 		return err
 	}
 	if isSuccessor {
@@ -171,8 +171,6 @@ func (s *Server) waitForClients(finishing context.Context, idle time.Duration) {
 			return
 		case <-finishing.Done():
 			return
-		case <-s.drains:
-			return
 		}
 	}
 }
@@ -188,7 +186,7 @@ func (s *Server) listen(spec listen.Spec, o listen.Options, inherited *listen.Pa
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Apply(l); err != nil { // it may have been passed
+	if err := o.Apply(l, listen.Options{}); err != nil { // it may have been passed
 		l.Close()
 		return nil, fmt.Errorf("%s: %w", spec, err)
 	}

@@ -110,7 +110,7 @@ func (p *servePlan) listen() ([]net.Listener, error) {
 	} else if len(specs) == 0 {
 		specs = []listen.Spec{listen.Port(defaultPort)}
 	}
-	all, err := listen.All(specs, listen.Options{SocketMode: p.flags.socketMode, Stall: sendTimeout}, passed)
+	all, err := listen.All(specs, listen.Options{SocketMode: p.flags.socketMode}, passed)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/tarehq/tare/internal/safefile"
 )
@@ -86,10 +85,6 @@ func (s Spec) String() string {
 type Options struct {
 	// SocketMode is the permissions of new unix sockets.
 	SocketMode fs.FileMode
-	// Stall is how long sent data may stay unacknowledged, or a TCP client may accept none,
-	// before the kernel resets the connection. 0 is the system's default. It works only on
-	// Linux.
-	Stall time.Duration
 	// Backlog is the maximum number of connections that wait to be accepted; 0 is the system's
 	// default. ReusePort allows other sockets with the same TCP address (socket(7)).
 	Backlog   int
@@ -106,7 +101,7 @@ func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
 			return nil, fmt.Errorf("%s: %w", s, explain(err))
 		}
 	}
-	if err := o.Apply(l); err != nil {
+	if err := o.Apply(l, Options{}); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
@@ -134,12 +129,11 @@ func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error
 			continue
 		}
 		some, err := passed.Named(s.Address)
-		for _, socket := range some {
-			all = append(all, socket.Listener)
-			err = errors.Join(err, o.Apply(socket.Listener))
-		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", s, err)
+		}
+		for _, socket := range some {
+			all = append(all, socket.Listener)
 		}
 	}
 	return all, passed.CheckUnused()
@@ -152,40 +146,35 @@ func open(s Spec, o Options) (net.Listener, error) {
 	return listenTCP(s, o)
 }
 
-// listenTCP listens without Multipath TCP, which package net would use: its sockets do not support
-// Stall.
+// listenTCP listens without Multipath TCP, which package net would use: connections do not inherit
+// the options of its sockets.
 func listenTCP(s Spec, o Options) (net.Listener, error) {
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
 	if o.ReusePort {
-		c.Control = func(_, _ string, raw syscall.RawConn) error { return controlReusePort(raw, true) }
+		c.Control = func(_, _ string, raw syscall.RawConn) error { return setReusePort(raw, true) }
 	}
 	return c.Listen(context.Background(), s.Network, s.Address)
-}
-
-// Apply applies the options that an open socket can have.
-func (o Options) Apply(l net.Listener) error {
-	if t, ok := l.(*net.TCPListener); ok && o.Stall > 0 {
-		if err := limitStalls(t, o.Stall); err != nil {
-			return err
-		}
-	}
-	if o.Backlog > 0 {
-		return setBacklog(l, o.Backlog)
-	}
-	return nil
 }
 
 // defaultBacklog is more than systems allow: they use the maximum, as package net does.
 const defaultBacklog = 1<<16 - 1
 
-// Change applies Backlog and ReusePort to an open socket that has had other ones.
-func (o Options) Change(l net.Listener, before Options) (err error) {
-	if o.Backlog != before.Backlog {
-		err = setBacklog(l, cmp.Or(o.Backlog, defaultBacklog))
+// Apply applies Backlog and ReusePort to an open socket that has had other ones.
+func (o Options) Apply(l net.Listener, before Options) error {
+	socket, ok := l.(syscall.Conn)
+	if !ok {
+		return nil
 	}
-	if t, ok := l.(*net.TCPListener); ok && o.ReusePort != before.ReusePort {
-		err = errors.Join(err, setReusePort(t, o.ReusePort))
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if o.Backlog != before.Backlog {
+		err = setBacklog(raw, cmp.Or(o.Backlog, defaultBacklog))
+	}
+	if _, isTCP := l.(*net.TCPListener); isTCP && o.ReusePort != before.ReusePort {
+		err = errors.Join(err, setReusePort(raw, o.ReusePort))
 	}
 	return err
 }

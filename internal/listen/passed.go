@@ -86,9 +86,15 @@ func Inherit() (*Passed, error) {
 	return Descriptors(firstPassed, all)
 }
 
-func socketOf(fd int) (s Socket, err error) {
+// File returns the file of a descriptor that another process has opened. Processes that this one
+// starts do not receive it.
+func File(fd int, name string) *os.File {
 	closeOnExec(fd)
-	file := os.NewFile(uintptr(fd), "passed socket")
+	return os.NewFile(uintptr(fd), name)
+}
+
+func socketOf(fd int) (s Socket, err error) {
+	file := File(fd, "passed socket")
 	defer file.Close()
 	if s.Listener, err = net.FileListener(file); err == nil {
 		if u, ok := s.Listener.(*net.UnixListener); ok {

@@ -3,6 +3,7 @@
 package listen
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,44 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func controlReusePort(c syscall.RawConn, on bool) error {
+// control calls f with the descriptor of a socket.
+func control(raw syscall.RawConn, f func(fd int) error) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) { failed = f(int(fd)) })
+	return errors.Join(err, failed)
+}
+
+func setReusePort(raw syscall.RawConn, on bool) error {
 	value := 0
 	if on {
 		value = 1
 	}
-	var setErr error
-	err := c.Control(func(fd uintptr) {
-		setErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, value)
+	return control(raw, func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, value)
 	})
-	if err != nil {
-		return err
-	}
-	return setErr
-}
-
-func setReusePort(l *net.TCPListener, on bool) error {
-	raw, err := l.SyscallConn()
-	if err != nil {
-		return err
-	}
-	return controlReusePort(raw, on)
 }
 
 // setBacklog calls listen again, which changes only the backlog (listen(2)).
-func setBacklog(l net.Listener, n int) error {
-	socket, ok := l.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var listenErr error
-	if err := raw.Control(func(fd uintptr) { listenErr = unix.Listen(int(fd), n) }); err != nil {
-		return err
-	}
-	return listenErr
+func setBacklog(raw syscall.RawConn, n int) error {
+	return control(raw, func(fd int) error { return unix.Listen(fd, n) })
 }
 
 // Duplicate returns a second descriptor of a listening socket. Unlike the File methods of package
@@ -69,13 +52,12 @@ func DuplicateConn(socket syscall.Conn, name string) (*os.File, error) {
 		return nil, err
 	}
 	duplicate := -1
-	var dupErr error
-	err = raw.Control(func(fd uintptr) { duplicate, dupErr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	err = control(raw, func(fd int) (err error) {
+		duplicate, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		return os.NewSyscallError("fcntl", err)
+	})
 	if err != nil {
 		return nil, err
-	}
-	if dupErr != nil {
-		return nil, os.NewSyscallError("fcntl", dupErr)
 	}
 	return os.NewFile(uintptr(duplicate), name), nil
 }

@@ -7,11 +7,9 @@ import (
 	"syscall"
 )
 
-func controlReusePort(syscall.RawConn, bool) error { return errors.ErrUnsupported }
+func setReusePort(syscall.RawConn, bool) error { return errors.ErrUnsupported }
 
-func setReusePort(*net.TCPListener, bool) error { return errors.ErrUnsupported }
-
-func setBacklog(net.Listener, int) error { return errors.ErrUnsupported }
+func setBacklog(syscall.RawConn, int) error { return errors.ErrUnsupported }
 
 // Duplicate fails: sockets are not passed on Windows.
 func Duplicate(net.Listener) (*os.File, error) { return nil, errors.ErrUnsupported }
