@@ -91,9 +91,5 @@ func New(c Config) (*Handler, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.files.ServeHTTP(w, r) }
 
-// WatchError returns the reason why some changes become visible only after a second: the system
-// cannot report changes, or its limit of watches is reached. Otherwise it returns nil.
-func (h *Handler) WatchError() error { return h.files.WatchError() }
-
 // Close stops the Handler's goroutines and closes its files. Later requests get 503.
 func (h *Handler) Close() error { return h.files.Close() }

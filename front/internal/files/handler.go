@@ -1,7 +1,6 @@
 package files
 
 import (
-	"errors"
 	"net/http"
 	"path"
 	"runtime"
@@ -14,10 +13,9 @@ import (
 
 // Handler serves the files of a directory: see package front/files. New makes one.
 type Handler struct {
-	plan     *plan
-	tree     *tree
-	watch    *watcher
-	watchErr error // why nothing is watched
+	plan  *plan
+	tree  *tree
+	watch *watcher // nil if nothing is watched
 
 	tick       atomic.Int64 // half seconds since New
 	cache      *cache
@@ -60,7 +58,7 @@ func New(c Config) (*Handler, error) {
 		absent:     newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
 	if t.paths == nil { // otherwise each request checks
-		h.watch, h.watchErr = newWatcher(t, p.config.Dir, p.config.Limits.Watches, h.changed)
+		h.watch = newWatcher(t, p.config.Dir, p.config.Limits.Watches, h.changed)
 	}
 	h.typeOf("x.html", nil) // loads the table
 	h.ends.Go(h.countTicks)
@@ -80,10 +78,6 @@ func (h *Handler) Close() error {
 	})
 	return nil
 }
-
-// WatchError returns the reason why some changes become visible only after a second: the system
-// cannot report changes, or its limit of watches is reached. Otherwise it returns nil.
-func (h *Handler) WatchError() error { return errors.Join(h.watchErr, h.watch.err()) }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

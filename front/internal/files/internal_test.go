@@ -191,8 +191,9 @@ func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 // After an event during loading, a resource is valid for a short time only.
 func TestEventDuringLoadingShortensValidity(t *testing.T) {
 	h := handlerOf(t, Config{}, "x.txt", strings.Repeat("x", 10))
+	testkit.Equal(t, h.watch != nil, runtime.GOOS == "linux", "directories are watched")
 	if h.watch == nil {
-		t.Skip(h.WatchError().Error())
+		return
 	}
 	for _, happens := range []bool{false, true} {
 		l := &loader{h: h, since: h.watch.events(), sure: true}

@@ -24,7 +24,6 @@ type watcher struct {
 	most    int
 	changed func(dir, name string, directory bool)
 	seen    atomic.Uint64 // number of events
-	short   atomic.Bool   // a directory could not be watched
 	file    *os.File
 	fd      int
 	ends    sync.WaitGroup
@@ -44,16 +43,16 @@ const (
 	eventBuffer = 16 << 10
 )
 
-// newWatcher starts to watch the root. It calls changed for each event, and with empty names if
-// events were lost.
-func newWatcher(t *tree, dir string, most int, changed func(dir, name string, directory bool)) (*watcher, error) {
+// newWatcher starts to watch the root. It returns nil if that is impossible, such as beyond
+// fs.inotify.max_user_instances. It calls changed for each event, and with empty names if events
+// were lost.
+func newWatcher(t *tree, dir string, most int, changed func(dir, name string, directory bool)) *watcher {
 	if most < 0 {
-		return nil, errors.New("files: watching is disabled")
+		return nil
 	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf(
-			"files: cannot watch directories: inotify_init1: %w (fs.inotify.max_user_instances may be too low)", err)
+		return nil
 	}
 	if dir != "" {
 		dir, _ = filepath.Abs(dir) // empty on error
@@ -62,12 +61,12 @@ func newWatcher(t *tree, dir string, most int, changed func(dir, name string, di
 		tree: t, dir: dir, most: most, changed: changed, fd: fd, file: os.NewFile(uintptr(fd), "inotify"),
 		dirs: make(map[string]int32), paths: make(map[int32]string),
 	}
-	if err := w.add(""); err != nil {
+	if !w.add("") {
 		_ = w.file.Close()
-		return nil, fmt.Errorf("files: cannot watch directories: %w", err)
+		return nil
 	}
 	w.ends.Go(w.run)
-	return w, nil
+	return w
 }
 
 func (w *watcher) close() {
@@ -89,14 +88,6 @@ func (w *watcher) events() uint64 {
 	return w.seen.Load()
 }
 
-// err returns an error if some directories are not watched.
-func (w *watcher) err() error {
-	if w == nil || !w.short.Load() {
-		return nil
-	}
-	return errors.New("files: cannot watch all directories (raise Limits.Watches or fs.inotify.max_user_watches)")
-}
-
 // cover watches a directory, and reports whether it is watched.
 func (w *watcher) cover(dir string) bool {
 	if w == nil {
@@ -114,18 +105,18 @@ func (w *watcher) cover(dir string) bool {
 		if i < len(dir) && dir[i] != '/' {
 			continue
 		}
-		if _, ok := w.dirs[dir[:i]]; !ok && w.add(dir[:i]) != nil {
+		if _, ok := w.dirs[dir[:i]]; !ok && !w.add(dir[:i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// add watches one directory. Except in newWatcher, the caller holds mu.
-func (w *watcher) add(dir string) error {
+// add watches one directory, and reports whether that succeeds. Except in newWatcher, the caller
+// holds mu.
+func (w *watcher) add(dir string) bool {
 	if w.over || len(w.dirs) >= w.most {
-		w.short.Store(true)
-		return errors.New("limit of watches reached")
+		return false
 	}
 	name := dir
 	if name == "" {
@@ -133,23 +124,21 @@ func (w *watcher) add(dir string) error {
 	}
 	fd, err := w.tree.openat2(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
-		return os.NewSyscallError("openat2", err)
+		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
 	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), watchedEvents)
 	if errors.Is(err, unix.ENOENT) && w.dir != "" { // there is no /proc
 		wd, err = w.addByPath(filepath.Join(w.dir, dir), fd)
 	}
-	if err != nil {
-		w.short.Store(true)
-		return fmt.Errorf("inotify_add_watch: %w (fs.inotify.max_user_watches may be too low)", err)
+	if err != nil { // fs.inotify.max_user_watches may be too low
+		return false
 	}
 	if other, ok := w.paths[int32(wd)]; ok && other != dir {
-		// by a mount, or by a renaming that an event will report
-		return fmt.Errorf("%q and %q are the same directory", dir, other)
+		return false // the same directory, by a mount, or by a renaming that an event will report
 	}
 	w.dirs[dir], w.paths[int32(wd)] = int32(wd), dir
-	return nil
+	return true
 }
 
 // addByPath watches a path, if it leads to the open directory.
