@@ -1,10 +1,10 @@
 package nginxconf
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/syslog"
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
@@ -51,8 +51,9 @@ func (t *translator) oneErrorLog(d *syntax.Directive) *conf.ErrorLog {
 	if len(d.Args) > 1 {
 		log.Level = d.Args[1]
 	}
-	_, err := errorlog.ParseLevel(log.Level)
-	t.check(d, err)
+	if levels := syslog.Severities(); !slices.Contains(levels[:], log.Level) {
+		t.errorf(d, "invalid level %s (must be one of %s)", grammar.Quote(log.Level), strings.Join(levels[:], ", "))
+	}
 	switch {
 	case strings.HasPrefix(log.Path, "memory:"):
 		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", grammar.Quote(log.Path))

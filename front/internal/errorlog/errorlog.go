@@ -9,9 +9,9 @@ import (
 	"os"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tarehq/tare/front/internal/syslog"
+	"github.com/tarehq/tare/internal/printable"
 )
 
 // Level is the severity of an error log line.
@@ -114,19 +114,5 @@ func Printable(text []byte) []byte {
 	if !bytes.ContainsFunc(text, func(r rune) bool { return r < first || r > last }) {
 		return text
 	}
-	b := make([]byte, 0, 2*len(text))
-	for rest := text; len(rest) > 0; {
-		r, n := utf8.DecodeRune(rest)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			b = fmt.Appendf(b, `\x%02x`, rest[0])
-		case strconv.IsPrint(r):
-			b = append(b, rest[:n]...)
-		default:
-			quoted := strconv.QuoteRune(r)
-			b = append(b, quoted[1:len(quoted)-1]...)
-		}
-		rest = rest[n:]
-	}
-	return b
+	return []byte(printable.Text(string(text), ""))
 }
