@@ -14,5 +14,6 @@
 // After many steps a match also remembers which instructions have failed where.
 //
 // Compile rejects recursion, callouts, conditions, verbs such as (*SKIP) and (*UTF8), groups with
-// reset numbers, options other than imsx, \c, \g, \o and \X.
+// reset numbers, options other than imsx, \c, \g, \o, \X, and \p with anything but a general
+// category.
 package pcre

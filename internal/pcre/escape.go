@@ -166,9 +166,6 @@ func (p *parser) property(not bool) (set, error) {
 			return set{}, errors.New("unterminated \\p{")
 		}
 		p.at += len(name) + 1
-		if bare, ok := strings.CutPrefix(name, "^"); ok {
-			name, not = bare, !not
-		}
 	} else if p.at < len(p.text) {
 		name = p.text[p.at : p.at+1]
 		p.at++

@@ -46,7 +46,7 @@ func TestMatchesAreThoseOfNginx(t *testing.T) {
 	rejected := []string{`\X`, `(?J)a`, `(?xx)[a b]`, `[\Qa-z\E]`, `(?-1)`, `[\N]`, `(*UTF8)é`, `(*UTF).`, `(a)\g1`,
 		`(a)\g{-1}`, `(a)(b)\g{-2}`, `(?<n4>a)\g{n4}`, `\g{+1}(a)`, `(?|(a)x|(b)y)`, `(a)?(?(1)b|c)`,
 		`(?<n6>a)?(?(<n6>)b|c)`, `(?<n7>a)?(?(n7)b)`, `(?(?=a)ab|cd)`, `(?(?!a)b|a)`, `(?U)a+`, `(?U)a+?`,
-		`(?^)a`, `(?n)(a)(?<n5>b)`, `\o{141}`, `\cA`}
+		`(?^)a`, `(?n)(a)(?<n5>b)`, `\o{141}`, `\cA`, `\p{^L}`, `\p{Latin}`}
 	var good []string
 	var regexps []*Regexp
 	var maps, values strings.Builder

@@ -107,23 +107,12 @@ func posixClass(name string) (set, bool) {
 	return setWhere(in), true
 }
 
-// property returns the set of a property such as \p{Lu}. Bytes are the code points with the same
-// number.
-func property(name string) (set, bool) {
-	var tables []*unicode.RangeTable
-	switch name {
-	case "Any":
-		return set{}.not(), true
-	case "L&":
-		tables = []*unicode.RangeTable{unicode.Lu, unicode.Ll, unicode.Lt}
-	default:
-		if t := unicode.Categories[name]; t != nil {
-			tables = append(tables, t)
-		} else if t := unicode.Scripts[name]; t != nil {
-			tables = append(tables, t)
-		} else {
-			return set{}, false
-		}
+// property returns the set of a property such as \p{Lu}, which must be a general category. Bytes are
+// the code points with the same number.
+func property(name string) (s set, ok bool) {
+	table := unicode.Categories[name]
+	if table == nil {
+		return s, false
 	}
-	return setWhere(func(c byte) bool { return unicode.In(rune(c), tables...) }), true
+	return setWhere(func(c byte) bool { return unicode.Is(table, rune(c)) }), true
 }
