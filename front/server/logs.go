@@ -59,15 +59,12 @@ func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 		l := new(openedLog)
 		b.opened[path] = l
 		info, err := os.Stat(path)
-		switch l.isDevice = err == nil && !info.Mode().IsRegular(); {
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return err
-		case l.isDevice:
-			l.file, err = openLogFile(path)
-		default:
-			if l.file, err = createLog(path, privileges); err == nil && b.anchored {
-				l.anchor, err = anchor.New(path)
-			}
+		l.isDevice = err == nil && !info.Mode().IsRegular()
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			l.file, err = openLogFile(path, privileges)
+		}
+		if err == nil && b.anchored && !l.isDevice {
+			l.anchor, err = anchor.New(path)
 		}
 		if err != nil {
 			return err
@@ -76,32 +73,23 @@ func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 	return nil
 }
 
-// openLogFile opens a file for a log. It does not wait for readers of a pipe.
-func openLogFile(path string) (*os.File, error) {
+// openLogFile opens a file for a log. It does not wait for readers of a pipe. A new file is owned by
+// the user that will write it, unless a symbolic link led to it.
+func openLogFile(path string, privileges *privilege.Plan) (*os.File, error) {
 	flags := logFlags | os.O_CREATE
 	if info, err := os.Stat(path); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
 		flags = os.O_RDWR | nonBlocking // needs no reader yet, and survives one that exits
 	} else if err == nil && !info.Mode().IsRegular() {
 		flags = logFlags | nonBlocking
 	}
-	file, _, err := safefile.OpenFile(path, flags, logMode)
-	return file, err
-}
-
-// createLog opens a log file. A new file is owned by the user that will write it, unless a symbolic
-// link led to it.
-func createLog(path string, privileges *privilege.Plan) (*os.File, error) {
-	file, how, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
-	if err != nil {
-		return nil, err
-	}
-	if uid, gid, ok := idsOf(privileges); ok && how.Created && !how.Linked {
-		if err := file.Chown(uid, gid); err != nil {
+	file, how, err := safefile.OpenFile(path, flags, logMode)
+	if uid, gid, ok := idsOf(privileges); err == nil && ok && how.Created && !how.Linked {
+		if err = file.Chown(uid, gid); err != nil {
 			file.Close()
 			return nil, err
 		}
 	}
-	return file, nil
+	return file, err
 }
 
 // idsOf returns the user and the group to change to, if any.
@@ -133,7 +121,7 @@ func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	case l.anchor != nil:
 		return l.anchor.Open(logFlags|os.O_CREATE, logMode)
 	}
-	return openLogFile(path)
+	return openLogFile(path, nil)
 }
 
 // anchors returns the directories by which files can be opened again, by path.

@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -141,9 +140,6 @@ func (s *Server) removeFailedPIDs() {
 	}
 }
 
-// maxPID is more than the digits of a process ID and a line end.
-const maxPID = 32
-
 // removePID removes the file if the current user may do so, unless it holds the ID of another
 // process: a successor's.
 func (s *Server) removePID() {
@@ -172,18 +168,10 @@ func readPID(path string) (id int, ok bool) {
 	if err != nil || !info.Mode().IsRegular() {
 		return 0, false
 	}
-	file, err := os.Open(path)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0, false
 	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxPID))
-	if err != nil {
-		return 0, false
-	}
-	id, err = strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		return 0, true
-	}
+	id, _ = strconv.Atoi(strings.TrimSpace(string(b)))
 	return id, true
 }

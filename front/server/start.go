@@ -105,12 +105,9 @@ func checkLogPath(path string) (io.WriteCloser, error) {
 // lookUpUser plans which privileges are given up.
 func (s *Server) lookUpUser(c *Config) (err error) {
 	o, process := &s.options.Privileges, &c.Process
-	config := privilege.Config{User: o.User, Group: o.Group, Chroot: o.Chroot, Sandbox: privilege.Off,
-		Reaching: o.Root == nil}
-	if o.Sandbox != "" {
-		if config.Sandbox, err = privilege.ParseSandbox(o.Sandbox); err != nil {
-			return &ConfigError{err, true}
-		}
+	config := privilege.Config{User: o.User, Group: o.Group, Chroot: o.Chroot, Reaching: o.Root == nil}
+	if config.Sandbox, err = privilege.ParseSandbox(o.Sandbox); err != nil {
+		return &ConfigError{err, true}
 	}
 	root, inOptions := os.Geteuid() == 0, o.User != "" || o.Group != "" || o.Chroot
 	if !root && s.isSuccessor() { // the process that it replaces has changed the user

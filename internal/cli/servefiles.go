@@ -49,7 +49,7 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.flags.grace), Listeners: listeners,
 		NoHangup: true,
 		Privileges: server.Privileges{User: plan.privilege.User, Group: plan.privilege.Group, Root: root,
-			Chroot: plan.privilege.Chroot, Sandbox: sandboxOption(plan.privilege.Sandbox)},
+			Chroot: plan.privilege.Chroot, Sandbox: string(plan.privilege.Sandbox)},
 	}
 	signal.Reset(os.Interrupt, syscall.SIGTERM) // they end other commands
 	if plan.cert != "" {
@@ -57,13 +57,6 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		options.NoHangup = false
 	}
 	return plan.explainError(server.Run(ctx, plan.config(root, listeners), options))
-}
-
-func sandboxOption(s privilege.Sandbox) string {
-	if s == privilege.Off {
-		return ""
-	}
-	return string(s)
 }
 
 // openDir opens the served folder once, so all later checks apply to the same folder.

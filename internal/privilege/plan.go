@@ -25,8 +25,8 @@ const (
 	Auto Sandbox = "auto"
 	// Require fails if the kernel cannot.
 	Require Sandbox = "require"
-	// Off does not confine.
-	Off Sandbox = "off"
+	// Off does not confine. Its name is "off", or "".
+	Off Sandbox = ""
 )
 
 // ParseSandbox returns the Sandbox with a name.
@@ -34,8 +34,10 @@ func ParseSandbox(name string) (Sandbox, error) {
 	switch s := Sandbox(name); s {
 	case Auto, Require, Off:
 		return s, nil
+	case "off":
+		return Off, nil
 	}
-	return "", fmt.Errorf("%q: want %s, %s or %s", name, Auto, Require, Off)
+	return Off, fmt.Errorf("%q: want %s, %s or off", name, Auto, Require)
 }
 
 // Config holds the settings.
