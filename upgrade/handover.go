@@ -71,19 +71,17 @@ func (u *Upgrader) inherit() error {
 	}
 	open := func(i int, name string) *os.File { return listen.File(firstDescriptor+i, name) }
 	u.parent = &parent{open(0, "confirmations"), open(1, "readiness")}
-	var err error
-	if u.owned, err = listen.Descriptors(firstDescriptor+pipes, h.Owned); err != nil {
-		return err
+	first := pipes
+	for _, sockets := range []struct {
+		to    **listen.Passed
+		names []string
+	}{{&u.owned, h.Owned}, {&u.given, h.Given}, {&u.passedPackets, h.Packets}} {
+		var err error
+		if *sockets.to, err = listen.Descriptors(firstDescriptor+first, sockets.names); err != nil {
+			return err
+		}
+		first += len(sockets.names)
 	}
-	first := pipes + len(h.Owned)
-	if u.given, err = listen.Descriptors(firstDescriptor+first, h.Given); err != nil {
-		return err
-	}
-	first += len(h.Given)
-	if u.passedPackets, err = listen.Descriptors(firstDescriptor+first, h.Packets); err != nil {
-		return err
-	}
-	first += len(h.Packets)
 	for i, name := range h.Files {
 		u.passedFiles = append(u.passedFiles, open(first+i, name))
 	}
@@ -242,40 +240,35 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var h handover
+	pass := func(to *[]string, socket any, name string) error {
+		file, err := listen.Duplicate(socket, name)
+		if isClosed(err) {
+			return nil // the program no longer listens there
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		files, *to = append(files, file), append(*to, name)
+		return nil
+	}
 	for _, isOwned := range []bool{true, false} {
+		to := &h.Given
+		if isOwned {
+			to = &h.Owned
+		}
 		for _, s := range u.sockets {
-			if s.isOwned != isOwned {
-				continue
-			}
-			file, err := listen.Duplicate(s.listener)
-			if isClosed(err) {
-				continue // the program no longer listens there
-			} else if err != nil {
-				return files, "", fmt.Errorf("%s: %w", s.name, err)
-			}
-			files = append(files, file)
-			if isOwned {
-				h.Owned = append(h.Owned, s.name)
-			} else {
-				h.Given = append(h.Given, s.name)
+			if s.isOwned == isOwned {
+				err = errors.Join(err, pass(to, s.listener, s.name))
 			}
 		}
 	}
 	for _, s := range u.packets {
-		file, err := listen.DuplicateConn(s.conn, s.name)
-		if isClosed(err) {
-			continue
-		} else if err != nil {
-			return files, "", fmt.Errorf("%s: %w", s.name, err)
-		}
-		files, h.Packets = append(files, file), append(h.Packets, s.name)
+		err = errors.Join(err, pass(&h.Packets, s.conn, s.name))
 	}
 	for _, f := range u.files {
-		file, err := listen.DuplicateConn(f, f.Name())
-		if err != nil {
-			return files, "", fmt.Errorf("%s: %w", f.Name(), err)
-		}
-		files, h.Files = append(files, file), append(h.Files, f.Name())
+		err = errors.Join(err, pass(&h.Files, f, f.Name()))
+	}
+	if err != nil {
+		return files, "", err
 	}
 	b, err := json.Marshal(h)
 	return files, string(b), err

@@ -49,10 +49,8 @@ func (u *Upgrader) PassedPackets() (all []*net.UDPConn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range u.passedPackets.TakePackets() {
-		if conn, ok := s.Packets.(*net.UDPConn); ok {
-			all = append(all, conn)
-			u.packets = append(u.packets, packetSocket{conn, s.Name})
-		}
+		all = append(all, s.Packets)
+		u.packets = append(u.packets, packetSocket{s.Packets, s.Name})
 	}
 	return all
 }

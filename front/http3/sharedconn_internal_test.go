@@ -236,7 +236,7 @@ func duplicateFile(t *testing.T, f *os.File) *os.File {
 // duplicateUDP returns another descriptor of a socket, as another process has it.
 func duplicateUDP(t *testing.T, conn *net.UDPConn) *net.UDPConn {
 	t.Helper()
-	f := testkit.Value(listen.DuplicateConn(conn, "udp"))(t)
+	f := testkit.Value(listen.Duplicate(conn, "udp"))(t)
 	defer f.Close()
 	other := testkit.Value(net.FilePacketConn(f))(t)
 	return other.(*net.UDPConn)

@@ -235,7 +235,7 @@ func (s *Server) handler() http.Handler {
 
 // duplicate returns a second listener of a socket, which can be closed independently.
 func duplicate(l net.Listener) (net.Listener, error) {
-	file, err := listen.Duplicate(l)
+	file, err := listen.Duplicate(l, l.Addr().String())
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
 	}

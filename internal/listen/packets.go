@@ -20,7 +20,7 @@ func (p *Passed) TakePackets() (all []Socket) {
 // "udp4" or "udp6".
 func Packets(s Spec, passed ...*Passed) (*net.UDPConn, error) {
 	for _, p := range passed {
-		if conn, ok := p.At(s).Packets.(*net.UDPConn); ok {
+		if conn := p.At(s).Packets; conn != nil {
 			return conn, nil
 		}
 	}

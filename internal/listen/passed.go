@@ -24,7 +24,7 @@ type Passed struct{ sockets []Socket }
 // neither a Listener nor Packets.
 type Socket struct {
 	Listener net.Listener
-	Packets  net.PacketConn // of UDP
+	Packets  *net.UDPConn
 	Name     string
 }
 

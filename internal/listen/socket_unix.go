@@ -5,7 +5,6 @@ package listen
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"syscall"
 
@@ -34,20 +33,15 @@ func setBacklog(raw syscall.RawConn, n int) error {
 	return control(raw, func(fd int) error { return unix.Listen(fd, n) })
 }
 
-// Duplicate returns a second descriptor of a listening socket. Unlike the File methods of package
-// net it does not make the socket blocking, which would affect all of its descriptors: calls of
-// Accept and Close in other goroutines and processes would block.
-func Duplicate(l net.Listener) (*os.File, error) {
-	socket, ok := l.(syscall.Conn)
+// Duplicate returns a second descriptor of a socket or file, as a file with a name. Unlike the File
+// methods of package net it does not make the socket blocking, which would affect all of its
+// descriptors: calls of Accept and Close in other goroutines and processes would block.
+func Duplicate(of any, name string) (*os.File, error) {
+	conn, ok := of.(syscall.Conn)
 	if !ok {
-		return nil, fmt.Errorf("%s: %T is not a socket", l.Addr(), l)
+		return nil, fmt.Errorf("%s: %T is not a socket", name, of)
 	}
-	return DuplicateConn(socket, l.Addr().String())
-}
-
-// DuplicateConn is Duplicate for any socket. The name is that of the file.
-func DuplicateConn(socket syscall.Conn, name string) (*os.File, error) {
-	raw, err := socket.SyscallConn()
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}

@@ -67,9 +67,8 @@ type walker struct {
 	links int
 }
 
-// walk resolves a path up to its last name. If mkdir is not nil, walk calls it for a directory that
-// does not exist.
-func walk(path string, mkdir func(dir directory, name string) error) (*walker, error) {
+// walk resolves a path up to its last name.
+func walk(path string) (*walker, error) {
 	if !filepath.IsAbs(path) {
 		here, err := os.Getwd()
 		if err != nil {
@@ -83,7 +82,7 @@ func walk(path string, mkdir func(dir directory, name string) error) (*walker, e
 	}
 	w.path, w.names = "/", splitPath(path)
 	for len(w.names) > 1 {
-		if err := w.step(mkdir); err != nil {
+		if err := w.step(); err != nil {
 			w.close()
 			return nil, err
 		}
@@ -98,14 +97,9 @@ func splitPath(path string) []string {
 func (w *walker) close() { _ = unix.Close(w.dir.fd) }
 
 // step opens the next directory.
-func (w *walker) step(mkdir func(dir directory, name string) error) error {
+func (w *walker) step() error {
 	name := w.names[0]
 	next, err := openDirectory(w.dir.fd, name)
-	if errors.Is(err, unix.ENOENT) && mkdir != nil {
-		if err = mkdir(w.dir, name); err == nil {
-			next, err = openDirectory(w.dir.fd, name)
-		}
-	}
 	// the systems' errors for a link
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) {
 		if linked, linkErr := w.follow(); linked || linkErr != nil {
@@ -167,7 +161,7 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
 		f, err := os.OpenFile(path, flag, perm)
 		return f, File{Created: errors.Is(statErr, fs.ErrNotExist)}, err
 	}
-	w, err := walk(path, nil)
+	w, err := walk(path)
 	if err != nil {
 		return nil, File{}, openError(path, err)
 	}
@@ -184,7 +178,7 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
 			return nil, info, openError(path, errors.Join(linkErr, map[bool]error{false: err}[linked]))
 		}
 		for len(w.names) > 1 {
-			if err := w.step(nil); err != nil {
+			if err := w.step(); err != nil {
 				return nil, info, openError(path, err)
 			}
 		}
@@ -273,7 +267,7 @@ func GiveDir(path string, perm fs.FileMode, uid int) error {
 }
 
 func giveDir(path string, perm fs.FileMode, uid int) error {
-	w, err := walk(path, nil)
+	w, err := walk(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w (create %s first, with permissions that allow the serving user to enter it)", err,
 			filepath.Dir(path))
@@ -283,10 +277,11 @@ func giveDir(path string, perm fs.FileMode, uid int) error {
 	}
 	defer func() { w.close() }()
 	for len(w.names) > 0 {
-		if err := w.step(func(dir directory, name string) error {
-			return unix.Mkdirat(dir.fd, name,
-				uint32(perm.Perm()))
-		}); err != nil {
+		err := w.step()
+		if errors.Is(err, unix.ENOENT) {
+			err = unix.Mkdirat(w.dir.fd, w.names[0], uint32(perm.Perm())) // the next step opens it
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -312,7 +307,7 @@ func Remove(path string) error {
 	if os.Geteuid() != 0 {
 		return os.Remove(path)
 	}
-	w, err := walk(path, nil)
+	w, err := walk(path)
 	if err != nil {
 		return &fs.PathError{Op: "remove", Path: path, Err: err}
 	}

@@ -22,7 +22,7 @@ func ChmodSocket(path string, mode fs.FileMode) error {
 }
 
 func chmodSocket(path string, mode fs.FileMode) error {
-	w, err := walk(path, nil)
+	w, err := walk(path)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func ChmodSocket(path string, mode fs.FileMode) error {
 	if os.Geteuid() != 0 {
 		return os.Chmod(path, mode)
 	}
-	w, err := walk(path, nil)
+	w, err := walk(path)
 	if err == nil {
 		defer w.close()
 		err = unix.Fchmodat(w.dir.fd, w.names[0], uint32(mode.Perm()), unix.AT_SYMLINK_NOFOLLOW)
