@@ -21,7 +21,7 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 		t.translatePasses(from, s, l, here)
 		return
 	}
-	key := proxyKey{t.passChain(s), l.Match, l.Path}
+	key := proxyKey{t.chain(s, here, ofUpstreams), l.Match, l.Path}
 	if l.Proxy = t.sharedProxies[key]; l.Proxy != nil {
 		return
 	}

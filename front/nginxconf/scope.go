@@ -28,9 +28,9 @@ type scope struct {
 	groups []group
 	list   []*syntax.Directive
 	level  string
-	set    *conf.Settings // once they were translated
-	passes *passChain     // once it was needed
-	marks  nameMarks      // of the names here and in the outer blocks
+	set    *conf.Settings   // once they were translated
+	chains [numKinds]*chain // once they were needed
+	marks  nameMarks        // of the names here and in the outer blocks
 }
 
 // group holds the directives of a block that have the same name, in their order.

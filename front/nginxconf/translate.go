@@ -33,9 +33,10 @@ type translator struct {
 	defined        map[string]bool // variables that the configuration defines
 	missing        map[string]bool // folders of relative paths that were reported
 	listens        []*listen
-	sharedSettings map[settingsKey]*conf.Settings
+	chains         map[chain]*chain
+	httpChain      chain
+	sharedSettings map[*chain]*conf.Settings
 	sharedProxies  map[proxyKey]*conf.Proxy
-	passChains     map[passChain]*passChain
 	closer         *syntax.Directive // a directive outside of http that closes everything, or nil
 }
 
@@ -48,8 +49,8 @@ func newTranslator(s *syntax.Source, file string, o Options, r *report) *transla
 		formats:       map[string]bool{"combined": true},
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
 		defined: make(map[string]bool), missing: make(map[string]bool),
-		sharedSettings: make(map[settingsKey]*conf.Settings), sharedProxies: make(map[proxyKey]*conf.Proxy),
-		passChains: make(map[passChain]*passChain),
+		chains: make(map[chain]*chain), sharedSettings: make(map[*chain]*conf.Settings),
+		sharedProxies: make(map[proxyKey]*conf.Proxy),
 	}
 	t.config.Blank = make(map[string]bool)
 	if o.FS == nil {
