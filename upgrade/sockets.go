@@ -81,12 +81,12 @@ func (u *Upgrader) find(s listen.Spec) socket {
 	return socket{listener: found.Listener, name: found.Name}
 }
 
-// Unused returns the addresses of sockets of the service manager that the program does not use. It
-// is called before Ready, which closes them.
-func (u *Upgrader) Unused() (all []net.Addr) {
+// CheckUnused returns an error if the program does not use a socket of the service manager. It is
+// called before Ready, which closes such sockets.
+func (u *Upgrader) CheckUnused() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.given.Addrs()
+	return u.given.CheckUnused()
 }
 
 // HasParent reports whether this process is replacing another one.

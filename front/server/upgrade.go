@@ -198,10 +198,7 @@ func (s *Server) checkUnused(inherited *listen.Passed) error {
 	if s.upgrader == nil {
 		return inherited.CheckUnused()
 	}
-	if unused := s.upgrader.Unused(); len(unused) > 0 {
-		return fmt.Errorf("a socket for %s was passed, but no listener uses it (listen on it)", unused[0])
-	}
-	return nil
+	return s.upgrader.CheckUnused()
 }
 
 // notifyManager reports states to the service manager.

@@ -115,16 +115,6 @@ func socketOf(fd int) (s Socket, err error) {
 // Any reports whether there are any sockets.
 func (p *Passed) Any() bool { return len(p.sockets) > 0 }
 
-// Addrs returns the addresses of the sockets that are not in use.
-func (p *Passed) Addrs() (all []net.Addr) {
-	for i := range p.sockets {
-		if addr := p.sockets[i].address(); addr != nil {
-			all = append(all, addr)
-		}
-	}
-	return all
-}
-
 // RemoveFiles makes Close remove the files of unix sockets.
 func (p *Passed) RemoveFiles() {
 	for i := range p.sockets {
