@@ -41,7 +41,11 @@ func (p Part) AllCalls() (all float64) {
 	return all
 }
 
-const shownCalls = 10 // number of system calls that have a column
+const (
+	shownCalls = 10 // number of system calls that have a column
+	// LeastCalls is the smallest number of calls per request that is reported.
+	LeastCalls = 0.05
+)
 
 // counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
