@@ -241,7 +241,7 @@ func countedSample() *sample.Run {
 	}
 	one := func(n uint64) uint64 { return n * perTrial }
 	add("nethttp", map[string]map[string]uint64{contender.RoleApplication: {"read": one(2), "write": one(1)},
-		sample.RoleGenerator: {"epoll_wait": one(9)}})
+		"generator": {"epoll_wait": one(9)}}) // older journals have it
 	add("nginx-nethttp", map[string]map[string]uint64{
 		contender.RoleApplication: {"read": one(2), "write": one(1), "accept4": one(1)},
 		contender.RoleNginx:       {"recvfrom": one(2), "writev": one(2), "futex": perTrial / 1000},

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -24,6 +25,7 @@ func TestProbeMeasuresWork(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	p := testkit.Value(newProbe(cpus))(t)
 	for range 3 {
+		userBefore, sysBefore := proc.Self()
 		p.begin()
 		works := 0
 		testkit.WaitFor(t, "the work of each thread", func() bool {
@@ -31,15 +33,15 @@ func TestProbeMeasuresWork(t *testing.T) {
 			works = slices.Max(each)
 			return slices.Min(each) > 0
 		})
-		took, used := p.end()
+		took := p.end()
+		user, sys := proc.Self()
+		used := user + sys - userBefore - sysBefore
 		// On a busy machine the work takes longer than it uses the processor.
 		if took <= 0 || took > time.Second || used <= 0 || used/4 > took*time.Duration(probeTimes*len(cpus)*(works+1)) {
 			t.Errorf("the work takes %v, the threads used %v for %d times it", took, used, works)
 		}
 		time.Sleep(2 * probeEvery)
-		if took, used := p.end(); took != 0 || used != 0 {
-			t.Errorf("after its end: %v, %v", took, used)
-		}
+		testkit.Equal(t, p.end(), 0, "after its end")
 	}
 	p.close()
 	testkit.Equal(t, runtime.GOMAXPROCS(0), procs, "GOMAXPROCS")
@@ -72,8 +74,6 @@ func TestProbeOfMissingCPUs(t *testing.T) {
 	testkit.Equal(t, runtime.GOMAXPROCS(0), procs, "GOMAXPROCS")
 	p := testkit.Value(newProbe(nil))(t)
 	p.begin()
-	if took, used := p.end(); took != 0 || used != 0 {
-		t.Error(took, used)
-	}
+	testkit.Equal(t, p.end(), 0)
 	p.close()
 }
