@@ -26,7 +26,7 @@ type Estimate struct {
 	// or 0 if they explain all. The interval shrinks as the root of (Starts² + Slices²/rounds) /
 	// starts. If no start has two values, Starts includes both.
 	//
-	// For Ratios they are shares: 0.01 is 1 %. For Differences they have the unit of the values.
+	// Both are shares: 0.01 is 1 %.
 	Slices float64
 	Starts float64
 
@@ -53,7 +53,7 @@ const fewestEarly = 3 // number of starts that Early requires
 // More slices narrow the interval only down to the spread of starts; more starts narrow it further.
 // One value per start works as well: the interval is then narrower than that of order statistics.
 func Ratios(a, b Starts) Estimate {
-	e := estimate(pairs(a, b, logRatio))
+	e := estimate(logRatios(a, b))
 	for _, i := range []*Interval{&e.Interval, &e.Early} {
 		i.Mid = math.Exp(i.Mid)
 		if i.Known() {
@@ -62,15 +62,6 @@ func Ratios(a, b Starts) Estimate {
 	}
 	return e
 }
-
-// Differences returns by how much a exceeds b, in the unit of the values, in pairs as for Ratios.
-func Differences(a, b Starts) Estimate {
-	return estimate(pairs(a, b, minus))
-}
-
-func minus(a, b float64) float64 { return a - b }
-
-func logRatio(a, b float64) float64 { return math.Log(a / b) }
 
 // Corrected returns a without what probes explain. probeA[s][r] and probeB[s][r] are how long a
 // fixed piece of work took while a[s][r] and the value beside it were measured. A value is divided
@@ -96,8 +87,8 @@ func Corrected(a, probeA, probeB Starts) Starts {
 
 func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// pairs compares values that were measured side by side. It leaves out starts without values.
-func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
+// logRatios returns the logarithms of the ratios. It leaves out starts without values.
+func logRatios(a, b Starts) Starts {
 	if len(a) != len(b) {
 		panic("stat: BUG: starts are not in pairs")
 	}
@@ -108,7 +99,7 @@ func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 		}
 		var rounds []float64
 		for r := range a[s] {
-			if v := compare(a[s][r], b[s][r]); isFinite(v) {
+			if v := math.Log(a[s][r] / b[s][r]); isFinite(v) {
 				rounds = append(rounds, v)
 			}
 		}

@@ -103,10 +103,12 @@ func hasRole(blocks []*sample.Record, role string) bool {
 type Pair struct {
 	sample.Comparison
 	Of, Than *Row
-	ExtraUs  stat.Interval // extra CPU time of a request, by slices
 	Ratio    stat.Interval
 	AppRatio stat.Interval // of the applications alone, without fronts
 }
+
+// ExtraUs returns the extra CPU time of a request, in microseconds.
+func (p *Pair) ExtraUs() float64 { return p.Than.WeightUs.Mid * (p.Ratio.Mid - 1) }
 
 // pairs returns the comparisons of which both sides were measured.
 func pairs(run *sample.Run, t *Table) (all []Pair) {
@@ -115,7 +117,6 @@ func pairs(run *sample.Run, t *Table) (all []Pair) {
 		if p.Of == nil || p.Than == nil || p.Of.Trials == 0 || p.Than.Trials == 0 {
 			continue
 		}
-		p.ExtraUs = Excess(p.Of.blocks, p.Than.blocks, Weight)
 		p.Ratio = Weights(p.Of.blocks, p.Than.blocks, Weight).Interval
 		p.AppRatio = Weights(p.Of.blocks, p.Than.blocks,
 			func(s *sample.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval

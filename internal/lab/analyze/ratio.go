@@ -82,19 +82,6 @@ func widened(i stat.Interval, others, away float64) stat.Interval {
 	return stat.Interval{Lo: i.Lo / near, Mid: i.Mid, Hi: i.Hi * far}
 }
 
-// Excess returns by how much a CPU time of the first contender exceeds that of the second. If other
-// programs used the CPUs, its bounds allow for the same shift as those of the ratio.
-func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
-	p := compare(of, than, figure, true)
-	i = stat.Differences(p.of, p.than).Interval
-	ratio := stat.Ratios(p.of, p.than).Mid
-	if wide := widened(stat.Interval{Lo: ratio, Mid: ratio, Hi: ratio}, p.others(), disturbedShift); i.Known() {
-		shift := stat.Median(slices.Concat(p.of...)).Mid * (wide.Hi/ratio - 1)
-		i.Lo, i.Hi = i.Lo-shift, i.Hi+shift
-	}
-	return i
-}
-
 // compare returns the pairs that a comparison uses: undisturbed ones unless too many are disturbed,
 // and corrected by the probe unless it differs between the contenders.
 func compare(of, than []*sample.Record, figure Figure, correct bool) pairing {

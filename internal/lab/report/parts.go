@@ -59,9 +59,9 @@ func (t *Table) decompositions() *document.Table {
 func pairSentence(p *analyze.Pair) string {
 	switch p.Ratio.Finding() {
 	case stat.Less:
-		return p.What + " saves " + micros(-p.ExtraUs.Mid)
+		return p.What + " saves " + micros(-p.ExtraUs())
 	case stat.More:
-		return p.What + " costs " + micros(p.ExtraUs.Mid)
+		return p.What + " costs " + micros(p.ExtraUs())
 	case stat.Same:
 		return p.What + " makes no difference"
 	}
@@ -72,18 +72,18 @@ func (t *Table) addPairs(d *document.Document) {
 	if len(t.Pairs) == 0 {
 		return
 	}
-	shown := document.NewTable(1, []string{"part", "µs more", confidence() + "\ninterval", "times",
-		confidence() + "\ninterval", "finding", "application\nalone, times", confidence() + "\ninterval", "compared"}, nil)
+	shown := document.NewTable(1, []string{"part", "µs more", "times", confidence() + "\ninterval", "finding",
+		"application\nalone, times", confidence() + "\ninterval", "compared"}, nil)
 	for i := range t.Pairs {
 		p := &t.Pairs[i]
 		finding := p.Ratio.Finding().String()
-		shown.Add("", p.What, fixed(2, p.ExtraUs.Mid), intervalText(p.ExtraUs), times(p.Ratio.Mid), intervalText(p.Ratio),
-			finding, times(p.AppRatio.Mid), intervalText(p.AppRatio), p.Of.Title+" with "+p.Than.Title)
-		shown.Lines[i].Cells[5].Class = finding
+		shown.Add("", p.What, fixed(2, p.ExtraUs()), times(p.Ratio.Mid), intervalText(p.Ratio), finding,
+			times(p.AppRatio.Mid), intervalText(p.AppRatio), p.Of.Title+" with "+p.Than.Title)
+		shown.Lines[i].Cells[4].Class = finding
 	}
-	shown.Heads[0].Class, shown.Heads[8].Class = "wrap", "wrap"
+	shown.Heads[0].Class, shown.Heads[7].Class = "wrap", "wrap"
 	d.Add(document.Heading{Level: 3, Text: "Cost of the parts"}, shown, document.Note(
-		"Each line compares two contenders that differ in one part, by slices. The cost of a part is the CPU time of all processes; the application alone is without the front."))
+		"Each line compares two contenders that differ in one part, by slices. The cost of a part is the CPU time of all processes; µs more are the times without one, of what the other costs. The application alone is without the front."))
 }
 
 // perCall formats a count for a table. Negligible counts are "".
