@@ -51,7 +51,6 @@ type Front struct {
 	Config string   `yaml:"config"` // its configuration, like an experiment's nginx.conf; "" is that one
 	Module string   `yaml:"module"`
 
-	Version string `yaml:"version"` // a command whose first line of output is the version, or ""
 	// Reload is a command that makes it read its configuration again; "" is SIGHUP. It may have the
 	// placeholders {conf} and {dir}.
 	Reload string `yaml:"reload"`

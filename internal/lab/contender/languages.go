@@ -27,9 +27,9 @@ func (t *Tools) BinDir() string {
 	return cmp.Or(t.Bin, filepath.Join(t.Cache, "bin"))
 }
 
-// withFlags returns the words of a command with GoFlags, if the command is go build.
+// withFlags returns the words of a command with GoFlags, if the command is go build or go test.
 func (t *Tools) withFlags(words []string) []string {
-	if len(words) < 2 || words[0] != Go || words[1] != "build" {
+	if len(words) < 2 || words[0] != Go {
 		return words
 	}
 	return slices.Concat(words[:2], t.GoFlags, words[2:])

@@ -141,6 +141,9 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) error {
 		return err
 	}
 	p, err := t.Find(ctx, need)
+	if p.Version != "" {
+		c.Versions = append(c.Versions, p.Version)
+	}
 	switch c.values = append(c.values, "{"+need+"}", p.Bin); {
 	case need == Tare:
 		c.tare = p.Bin
@@ -164,6 +167,11 @@ func (c *Contender) fill(words []string, pairs ...string) []string {
 		filled[i] = values.Replace(words[i])
 	}
 	return filled
+}
+
+// Tool returns the path of a program that the contender needs, and the variables of its programs.
+func (c *Contender) Tool(need string) (path string, env []string) {
+	return c.fill([]string{"{" + need + "}"})[0], c.env
 }
 
 func (c *Contender) findCompiler(ctx context.Context) error {
@@ -239,34 +247,14 @@ func (c *Contender) readVersions(ctx context.Context) error {
 			}
 		}
 	}
-	own, err := c.printedBy(ctx, c.Version)
-	if err != nil {
-		return err
+	if c.Version == "" {
+		return nil
 	}
-	c.Versions = append(c.Versions, own...)
-	front, err := c.printedBy(ctx, c.derivedFront.Version)
-	if err != nil {
-		return err
-	}
-	if len(front) > 0 {
-		c.Versions = append(c.Versions, c.Front+": "+front[0])
-	}
-	if c.Nginx != nil {
-		c.Versions = append(c.Versions, c.Nginx.Version)
-	}
-	return nil
-}
-
-// printedBy runs one of the contender's version lines and returns the lines of the output; none
-// without a line.
-func (c *Contender) printedBy(ctx context.Context, line string) ([]string, error) {
-	if line == "" {
-		return nil, nil
-	}
-	words := c.fill(strings.Fields(line))
+	words := c.fill(strings.Fields(c.Version))
 	out, err := (&Command{Dir: c.Dir, Env: c.env}).Run(ctx, words[0], words[1:]...)
 	if err != nil {
-		return nil, fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
+		return fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
 	}
-	return strings.Split(Printable(bytes.TrimSpace(out)), "\n"), nil
+	c.Versions = append(c.Versions, strings.Split(Printable(bytes.TrimSpace(out)), "\n")...)
+	return nil
 }
