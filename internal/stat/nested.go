@@ -17,9 +17,6 @@ type Starts [][]float64
 // other, for example by memory layout. It therefore predicts other starts, too.
 type Estimate struct {
 	Interval
-	// Early is the interval before there are FewestStarts; it has bounds from three starts on. It is
-	// wide, and depends on a normal distribution, so nothing is found from it.
-	Early Interval
 
 	// Slices is the standard deviation of a slice within a start, without the outliers that the
 	// estimate ignores. Starts is the standard deviation between starts beyond what slices explain,
@@ -30,7 +27,6 @@ type Estimate struct {
 	Slices float64
 	Starts float64
 
-	StartCount int // starts with a value
 	SliceCount int // values in all starts
 }
 
@@ -38,8 +34,6 @@ type Estimate struct {
 // it is too wide to be useful. The fewer starts there are, the more it depends on a normal
 // distribution.
 const FewestStarts = 5
-
-const fewestEarly = 3 // number of starts that Early requires
 
 // Ratios returns the ratio of a to b. a[s][r] and b[s][r] were measured side by side in round r of
 // start s. Pairs with a missing value are left out.
@@ -54,11 +48,9 @@ const fewestEarly = 3 // number of starts that Early requires
 // One value per start works as well: the interval is then narrower than that of order statistics.
 func Ratios(a, b Starts) Estimate {
 	e := estimate(logRatios(a, b))
-	for _, i := range []*Interval{&e.Interval, &e.Early} {
-		i.Mid = math.Exp(i.Mid)
-		if i.Known() {
-			i.Lo, i.Hi = math.Exp(i.Lo), math.Exp(i.Hi)
-		}
+	e.Mid = math.Exp(e.Mid)
+	if e.Known() {
+		e.Lo, e.Hi = math.Exp(e.Lo), math.Exp(e.Hi)
 	}
 	return e
 }
@@ -111,8 +103,7 @@ func logRatios(a, b Starts) Starts {
 }
 
 func estimate(values Starts) Estimate {
-	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, StartCount: len(values)}
-	e.Early = e.Interval
+	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}}
 	if len(values) == 0 {
 		return e
 	}
@@ -131,16 +122,12 @@ func estimate(values Starts) Estimate {
 		e.Slices = math.Sqrt(e.Slices / float64(several))
 	}
 	e.Mid = stats.Mean(middles)
-	e.Early = e.Interval
 	if len(middles) > 1 {
 		e.Starts = math.Sqrt(max(0, stats.Variance(middles)-e.Slices*e.Slices*perRound))
 	}
-	if len(middles) >= fewestEarly {
-		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
-		e.Early.Lo, e.Early.Hi = s.Lo, s.Hi
-	}
 	if len(middles) >= FewestStarts {
-		e.Interval = e.Early
+		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
+		e.Lo, e.Hi = s.Lo, s.Hi
 	}
 	return e
 }

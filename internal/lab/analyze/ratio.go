@@ -63,7 +63,7 @@ func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	if slices.ContainsFunc(of, func(r *sample.Record) bool { return r != nil && !r.Saturated() }) {
 		away = disturbedRateShift
 	}
-	c.Interval, c.Early = widened(c.Interval, c.Others, away), widened(c.Early, c.Others, away)
+	c.Interval = widened(c.Interval, c.Others, away)
 	return c
 }
 

@@ -129,6 +129,7 @@ func (s *Spec) lacks(program string) error {
 func (t *Tools) find(ctx context.Context, c *Contender, need string) error {
 	switch need {
 	case Go:
+		c.env = append(c.env, t.GoEnv...)
 		return t.FindGo(ctx, c.Dir)
 	case CC:
 		return c.findCompiler(ctx)

@@ -142,7 +142,6 @@ func (i Items) text(w *writer) {
 // Terms is a list of names with descriptions. Those without a description are left out. Codes
 // are names of files or settings.
 type Terms struct {
-	Class string
 	Codes bool
 	Pairs [][2]string
 }

@@ -36,18 +36,12 @@ func (a *Report) WriteBrief(w io.Writer) error {
 	return write(w, screen(append(blocks, document.Lines(problems))...))
 }
 
-// WriteEarly writes the first table of a run that has not ended, after some blocks. Its intervals
-// are early ones until there are enough blocks for others.
+// WriteEarly writes the first table of a run that has not ended, after some blocks.
 func (a *Report) WriteEarly(w io.Writer) error {
 	if len(a.Tables) == 0 {
 		return nil
 	}
 	t := &a.Tables[0]
-	for i := range t.Rows {
-		if r := &t.Rows[i]; !r.Ratio.Known() {
-			r.Ratio.Interval = r.Ratio.Early
-		}
-	}
 	head := document.Heading{Text: fmt.Sprintf("After %s, with %s:", loadreport.Plural(a.Blocks, "block"), t.Text())}
 	results := a.results(t)
 	results.Lines = results.Lines[:min(len(results.Lines), earlyLines)]
