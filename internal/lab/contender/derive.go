@@ -116,9 +116,6 @@ func parseWay(dir, name string) (w way, err error) {
 			if _, err := yamlfile.Read(file, w.front); err != nil {
 				return w, err
 			}
-			if w.front.Config != "" {
-				w.front.Config = filepath.Join(filepath.Dir(file), w.front.Config)
-			}
 			break
 		}
 	}
@@ -218,6 +215,9 @@ func (w *way) addFront(s *Spec) error {
 		return notFound(filepath.Dir(s.Dir), s.Name, w.front.Title+" lacks "+strings.Join(w.front.Lacks, " and "))
 	}
 	s.Front, s.FrontRun, s.derivedFront = w.frontName, w.front.Run, *w.front
+	if w.front.Config != "" {
+		s.Config = filepath.Join("..", "fronts", w.frontName, w.front.Config)
+	}
 	if w.front.Module != "" {
 		s.Module = w.front.Module
 	}

@@ -99,10 +99,10 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 	if err := c.readVersions(ctx); err != nil {
 		return nil, err
 	}
-	if s.derivedFront.Config == "" {
+	if s.Config == "" {
 		return c, nil
 	}
-	c.Conf, err = ParseNginxConf(s.derivedFront.Config)
+	c.Conf, err = ParseNginxConf(filepath.Join(s.Dir, s.Config))
 	return c, err
 }
 
