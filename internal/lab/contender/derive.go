@@ -214,7 +214,7 @@ func (w *way) addFront(s *Spec) error {
 	if w.fastCGI && slices.Contains(w.front.Lacks, FastCGI) || w.tls && slices.Contains(w.front.Lacks, TLS) {
 		return notFound(filepath.Dir(s.Dir), s.Name, w.front.Title+" lacks "+strings.Join(w.front.Lacks, " and "))
 	}
-	s.Front, s.FrontRun, s.derivedFront = w.frontName, w.front.Run, *w.front
+	s.Front, s.FrontRun, s.reload = w.frontName, w.front.Run, w.front.Reload
 	if w.front.Config != "" {
 		s.Config = filepath.Join("..", "fronts", w.frontName, w.front.Config)
 	}

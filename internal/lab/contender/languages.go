@@ -27,7 +27,7 @@ func (t *Tools) BinDir() string {
 	return cmp.Or(t.Bin, filepath.Join(t.Cache, "bin"))
 }
 
-// withFlags returns the words of a command with GoFlags, if the command is go build or go test.
+// withFlags returns the words of a command with GoFlags, if it is one of go's.
 func (t *Tools) withFlags(words []string) []string {
 	if len(words) < 2 || words[0] != Go {
 		return words

@@ -135,8 +135,7 @@ type Spec struct {
 	// "" is the experiment's nginx.conf.
 	Config string `yaml:"config"`
 
-	// derivedFront is the front of a derived contender.
-	derivedFront Front
+	reload string // see Front.Reload
 
 	// TLS is set if clients connect by TLS. The contender serves HTTP/1.1 and HTTP/2 with {cert}.
 	TLS bool `yaml:"tls"`
