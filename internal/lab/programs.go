@@ -133,9 +133,8 @@ func (e *Engine) fault(isTool bool) string {
 
 func (s *Scenario) isProgram() bool { return s.Benchmark != "" || len(s.Run) > 0 }
 
-// spec returns the contender that is an engine: its package's benchmarks, compiled, or a load
-// generator. Engines that share a package have one program. A test binary contains the version of
-// Go, but not those of modules.
+// spec returns the engine as a contender: the compiled benchmarks of its package, or a load
+// generator. Engines that share a package have one program.
 func (e *Engine) spec(x *Experiment, root string) *contender.Spec {
 	if e.Needs != "" {
 		return &contender.Spec{Name: e.Name, Title: e.Title, Dir: root, Needs: []string{e.Needs}}
@@ -144,7 +143,7 @@ func (e *Engine) spec(x *Experiment, root string) *contender.Spec {
 		Name: e.Name, Server: x.Name + "-" + filepath.Base(e.Package) + ".test", Title: e.Title,
 		Dir: filepath.Join(root, x.Module, e.Package), Needs: []string{contender.Go}, Build: "go test -c -o {bin} .",
 	}
-	if e.Module != "" {
+	if e.Module != "" { // a test binary contains the version of Go, but not those of modules
 		s.Version = "go list -m " + e.Module
 	}
 	return s

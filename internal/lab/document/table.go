@@ -133,7 +133,9 @@ func (t *Table) Add(class string, texts ...string) {
 // first screen.
 func Rows[T any](brief bool, left int, columns []Column[T], rows []T, class func(T) string) *Table {
 	t := &Table{Left: left}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.Text == nil || brief && !c.Brief })
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool {
+		return c.Text == nil || brief && !c.Brief
+	})
 	for _, c := range columns {
 		t.Heads = append(t.Heads, Head{Text: c.Head})
 	}

@@ -171,7 +171,8 @@ func (a *Report) addEvents(d *document.Document) {
 			chart.Legend = outcomeLegend(lines)
 		}
 		d.Add(document.Heading{Level: 3, Text: l.Title}, document.Note(l.About+". "+marksText(l.Case)),
-			document.Chart{Drawing: chart, Text: l.strip() + "   (a second each: . all requests responded to, o some, # none)"})
+			document.Chart{Drawing: chart,
+				Text: l.strip() + "   a second each: all requests were responded to (.), some (o) or none (#)"})
 	}
 }
 
