@@ -76,7 +76,7 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 		}
 	}()
 	// Contenders that are derived from one server have one program.
-	c = &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
+	c = &Contender{Spec: s, Bin: filepath.Join(t.binDir(), cmp.Or(s.Server, s.Name))}
 	for _, need := range s.Needs {
 		if err := t.find(ctx, c, need); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, need, err)) {
 			return nil, err
@@ -130,7 +130,7 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) error {
 	switch need {
 	case Go:
 		c.env = append(c.env, t.GoEnv...)
-		return t.FindGo(ctx, c.Dir)
+		return t.findGo(ctx, c.Dir)
 	case CC:
 		return c.findCompiler(ctx)
 	case Python:
