@@ -176,16 +176,16 @@ func (g *http3Gateway) run(ctx context.Context, p load.Plan) (*load.Result, erro
 	if !slices.ContainsFunc(p.Header, isHost) {
 		p.Header = append(slices.Clone(p.Header), "Host: "+g.authority)
 	}
-	var before, after proc.Usage
+	var userBefore, sysBefore, user, sys time.Duration
 	trace := caller
 	trace.Started = func() {
-		before, _ = proc.Self("") // without it, no CPU time is known
+		userBefore, sysBefore = proc.Self()
 		if caller.Started != nil {
 			caller.Started()
 		}
 	}
 	trace.Ended = func() {
-		after, _ = proc.Self("")
+		user, sys = proc.Self()
 		if caller.Ended != nil {
 			caller.Ended()
 		}
@@ -204,7 +204,7 @@ func (g *http3Gateway) run(ctx context.Context, p load.Plan) (*load.Result, erro
 	g.explain(&r.Errors)
 	r.URL = url
 	own := &r.Generator
-	own.UserSeconds, own.SysSeconds = (after.User - before.User).Seconds(), (after.Sys - before.Sys).Seconds()
+	own.UserSeconds, own.SysSeconds = (user - userBefore).Seconds(), (sys - sysBefore).Seconds()
 	if r.Seconds > 0 {
 		own.Busy = (own.UserSeconds + own.SysSeconds) / r.Seconds / float64(runtime.GOMAXPROCS(0))
 	}

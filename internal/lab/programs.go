@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"maps"
@@ -134,83 +133,20 @@ func (e *Engine) fault(isTool bool) string {
 
 func (s *Scenario) isProgram() bool { return s.Benchmark != "" || len(s.Run) > 0 }
 
-// program is what runs the rows of an engine: compiled benchmarks, or a load generator.
-type program struct {
-	*Engine
-	path string
-	dir  string   // working directory of the benchmarks
-	env  []string // more variables of a load generator
-}
-
-// findProgram returns the program of an engine as an entrant. An engine without one is left out.
-func (w *runner) findProgram(ctx context.Context, e *Engine) sample.Entrant {
-	w.recorder.Log("preparing %s", e.Title)
-	entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: w.kind(e.Name)}
-	p := &program{Engine: e}
-	versions, err := w.find(ctx, p)
-	if err != nil {
-		entrant.Absent = err.Error()
-		w.recorder.Log("left out: %s: %v", e.Title, err)
-		return entrant
+// spec returns the engine as a contender: the compiled benchmarks of its package, or a load
+// generator. Engines that share a package have one program.
+func (e *Engine) spec(x *Experiment, root string) *contender.Spec {
+	if e.Needs != "" {
+		return &contender.Spec{Name: e.Name, Title: e.Title, Dir: root, Needs: []string{e.Needs}}
 	}
-	entrant.Versions, w.programs[e.Name] = versions, p
-	return entrant
-}
-
-// find finds a load generator, or compiles benchmarks. It returns the versions of the components.
-func (w *runner) find(ctx context.Context, p *program) ([]string, error) {
-	if p.Needs != "" {
-		found, err := w.Tools.Find(ctx, p.Needs)
-		p.path, p.env = found.Bin, found.Env
-		return []string{found.Version}, err
+	s := &contender.Spec{
+		Name: e.Name, Server: x.Name + "-" + filepath.Base(e.Package) + ".test", Title: e.Title,
+		Dir: filepath.Join(root, x.Module, e.Package), Needs: []string{contender.Go}, Build: "go test -c -o {bin} .",
 	}
-	if err := w.compile(ctx, p); err != nil {
-		return nil, err
+	if e.Module != "" { // a test binary contains the version of Go, but not those of modules
+		s.Version = "go list -m " + e.Module
 	}
-	return w.versions(ctx, p)
-}
-
-// compile compiles the benchmarks of an engine, unless it shares those of another one.
-func (w *runner) compile(ctx context.Context, p *program) error {
-	for _, other := range w.programs {
-		if other.Package == p.Package {
-			p.path, p.dir = other.path, other.dir
-			return nil
-		}
-	}
-	module := filepath.Join(w.Root, w.experiment.Module)
-	if err := w.Tools.FindGo(ctx, module); err != nil {
-		return err
-	}
-	p.path = filepath.Join(w.Tools.BinDir(), w.experiment.Name+"-"+p.Name+".test")
-	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
-		return err
-	}
-	args := slices.Concat([]string{"test"}, w.Tools.GoFlags, []string{"-c", "-o", p.path, p.Package})
-	if _, err := (&contender.Command{Dir: module, Env: w.Tools.GoEnv}).Run(ctx, "go", args...); err != nil {
-		return fmt.Errorf("go test -c %s: %w", p.Package, err)
-	}
-	p.dir = filepath.Join(module, p.Package)
-	if _, err := os.Stat(p.path); err != nil {
-		return fmt.Errorf("%s has no benchmarks", p.Package)
-	}
-	return nil
-}
-
-// versions returns the versions of Go and of the engine's module. A test binary contains the
-// version of Go, but not those of modules: go list reports them.
-func (w *runner) versions(ctx context.Context, p *program) ([]string, error) {
-	info, err := buildinfo.ReadFile(p.path)
-	if err != nil {
-		return nil, err
-	}
-	if p.Module == "" {
-		return []string{info.GoVersion}, nil
-	}
-	const format = "{{.Path}} {{if .Replace}}of this checkout{{else}}{{.Version}}{{end}}"
-	out, err := (&contender.Command{Dir: p.dir, Env: w.Tools.GoEnv}).Run(ctx, "go", "list", "-m", "-f", format, p.Module)
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n") // the last is not about a download
-	return []string{info.GoVersion, lines[len(lines)-1]}, err
+	return s
 }
 
 func (w *runner) runPrograms(ctx context.Context, stage *contender.Stage) error {
@@ -242,8 +178,7 @@ func (w *runner) findServer(ctx context.Context) error {
 // they are compared.
 func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn) (all []sample.Record, err error) {
 	random := rand.New(rand.NewPCG(w.Seed, uint64(t.done)))
-	c := t.condition
-	row := sample.First(w.trials.Scenarios, func(s *Scenario) bool { return s.Name == c.Scenario.Name })
+	row := sample.First(w.trials.Scenarios, func(s *Scenario) bool { return s.Name == t.condition.Scenario.Name })
 	if t.block > cmp.Or(row.Blocks, w.trials.Blocks) {
 		return nil, nil
 	}
@@ -261,16 +196,16 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn)
 	report := w.progress(t, t.block, 2*w.run.Measure*time.Duration(len(w.run.Entrants)))
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
-		p := w.programs[e.Name]
-		if p == nil || !slices.Contains(row.members(), e.Name) || w.hasFailed(c, e.Name) {
+		x, c := w.experiment.engine(e.Name), w.contenders[e.Name]
+		if c == nil || !slices.Contains(row.members(), e.Name) || w.hasFailed(t.condition, e.Name) {
 			continue
 		}
 		report(e.Name, 0)
-		r := sample.Record{Block: t.block, Condition: c, Contender: e.Name, Start: time.Now()}
+		r := sample.Record{Block: t.block, Condition: t.condition, Contender: e.Name, Start: time.Now()}
 		if w.server != nil {
-			r.Values, err = p.generate(ctx, row, url, cpus, w.run.Measure)
+			r.Values, err = x.generate(ctx, c, row, url, cpus, w.run.Measure)
 		} else {
-			r.Values, err = p.benchmark(ctx, row, c.Procs, w.run.Measure)
+			r.Values, err = x.benchmark(ctx, c, row, t.condition.Procs, w.run.Measure)
 		}
 		if ctx.Err() != nil {
 			return all, ctx.Err()
@@ -296,20 +231,20 @@ func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *S
 const slack, spare = 20, time.Minute
 
 // benchmark runs one benchmark once, for a time or one iteration.
-func (p *program) benchmark(ctx context.Context, row *Scenario, procs int,
+func (e *Engine) benchmark(ctx context.Context, of *contender.Contender, row *Scenario, procs int,
 	length time.Duration) (map[string]float64, error) {
 	limit, timed := spare+slack*length, length.String()
 	if row.Once {
 		limit, timed = spare*slack, "1x"
 	}
-	name := p.Prefix + row.Benchmark
+	name := e.Prefix + row.Benchmark
 	pattern := "^Benchmark" + name + "$"
-	if p.Part != "" {
-		name += "/" + p.Part
-		pattern += "/^" + p.Part + "$"
+	if e.Part != "" {
+		name += "/" + e.Part
+		pattern += "/^" + e.Part + "$"
 	}
-	c := contender.Command{Dir: p.dir, Env: []string{"GOMAXPROCS=" + strconv.Itoa(procs)}}
-	out, err := c.Run(ctx, p.path,
+	c := contender.Command{Dir: of.Dir, Env: []string{"GOMAXPROCS=" + strconv.Itoa(procs)}}
+	out, err := c.Run(ctx, of.Bin,
 		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
 		"-test.benchtime", timed, "-test.timeout", limit.String())
 	if err != nil {
@@ -352,7 +287,7 @@ func parseBenchmark(output []byte, name string) (values map[string]float64, err 
 const requestsPerCPU = "requests/cpu-s"
 
 // generate generates the load of a row once. Its figures are of all the CPU time of its process.
-func (p *program) generate(ctx context.Context, row *Scenario, url string, cpus []int,
+func (e *Engine) generate(ctx context.Context, of *contender.Contender, row *Scenario, url string, cpus []int,
 	length time.Duration) (map[string]float64, error) {
 	home, err := os.MkdirTemp("", "tare-home-") // a generator may read and write files of its user
 	if err != nil {
@@ -366,18 +301,19 @@ func (p *program) generate(ctx context.Context, row *Scenario, url string, cpus 
 	}
 	seconds := int(math.Ceil(length.Seconds())) // 0 is no limit, or an error
 	fill := strings.NewReplacer("{url}", url, "{seconds}", strconv.Itoa(seconds))
-	words := strings.Fields(fill.Replace(row.Run[p.Name]))
+	words := strings.Fields(fill.Replace(row.Run[e.Name]))
+	path, env := of.Tool(e.Needs)
 	c := contender.Command{
-		Dir: home, Env: append(slices.Clip(p.env), "HOME="+home), CPUs: cpus, Limit: spare + slack*length,
+		Dir: home, Env: append(slices.Clip(env), "HOME="+home), CPUs: cpus, Limit: spare + slack*length,
 	}
-	out, err := c.Run(ctx, p.path, words...)
+	out, err := c.Run(ctx, path, words...)
 	if err != nil {
 		return nil, err
 	}
-	if p.Errors != "" && regexp.MustCompile(p.Errors).Match(out) {
+	if e.Errors != "" && regexp.MustCompile(e.Errors).Match(out) {
 		return nil, fmt.Errorf("requests failed: %s", contender.Quoted(out))
 	}
-	m := regexp.MustCompile(p.Requests).FindSubmatch(out)
+	m := regexp.MustCompile(e.Requests).FindSubmatch(out)
 	if m == nil {
 		return nil, fmt.Errorf("no number of requests in its output: %s", contender.Quoted(out))
 	}

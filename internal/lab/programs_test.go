@@ -170,7 +170,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	a := report.New(run)
 	testkit.Must(t, errors.Join(a.WriteText(&text), a.WriteFiles(dir)))
 	for _, want := range []string{
-		"LEFT OUT: Three: go test -c ./three", "FAILED: B of Two: ",
+		"LEFT OUT: Three: build: go test -c -o ", "FAILED: B of Two: ",
 	} {
 		testkit.Contains(t, text.String(), want, "the report")
 	}

@@ -172,10 +172,14 @@ type Variant struct {
 	Set   map[string]string `yaml:"set"`
 }
 
-// Spec returns a contender of the experiment: one of Specs, a variant, or one of the folder dir.
+// Spec returns a contender of the experiment: one of Specs, an engine, a variant, or one of the
+// folder dir, which is in that of the project.
 func (e *Experiment) Spec(dir, name string) (*contender.Spec, error) {
 	if i := slices.IndexFunc(e.Specs, func(s *contender.Spec) bool { return s.Name == name }); i >= 0 {
 		return e.Specs[i], nil
+	}
+	if x := e.engine(name); x != nil {
+		return x.spec(e, filepath.Dir(dir)), nil
 	}
 	v, isVariant := e.Variants[name]
 	found, err := contender.Find(dir, cmp.Or(v.Of, name))

@@ -88,7 +88,6 @@ type runner struct {
 	cpus       []int              // that this process may use
 	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
-	programs   map[string]*program             // by engine
 	server     *contender.Contender            // of load generators; otherwise nil
 	cases      []events.Case                   // none unless the experiment is of events
 	failed     map[slot]int                    // trials
@@ -227,8 +226,7 @@ func prepare(o Options) (*runner, error) {
 	w := &runner{
 		Options: o, experiment: e, trials: *e.trials(o.Full), conf: conf, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failed: make(map[slot]int),
-		programs: make(map[string]*program),
-		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
+		written: make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
 	if w.Tools == nil {
 		w.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
@@ -335,13 +333,6 @@ func (w *runner) gather(ctx context.Context) error {
 		if !w.takesPart(name) {
 			continue
 		}
-		if x := w.experiment.engine(name); x != nil {
-			w.run.Entrants = append(w.run.Entrants, w.findProgram(ctx, x))
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			continue
-		}
 		spec, err := w.spec(name)
 		if err != nil {
 			return err
@@ -362,7 +353,7 @@ func (w *runner) gather(ctx context.Context) error {
 			w.contenders[name] = c
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
-		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
+		if name == w.experiment.Control && err == nil && w.experiment.Kind == Comparison {
 			entrant.Name, entrant.Kind, entrant.Title = twin, sample.Twin, entrant.Title+" ("+twin+")"
 			w.run.Entrants, w.contenders[twin] = append(w.run.Entrants, entrant), c
 		}

@@ -17,20 +17,16 @@ type Starts [][]float64
 // other, for example by memory layout. It therefore predicts other starts, too.
 type Estimate struct {
 	Interval
-	// Early is the interval before there are FewestStarts; it has bounds from three starts on. It is
-	// wide, and depends on a normal distribution, so nothing is found from it.
-	Early Interval
 
 	// Slices is the standard deviation of a slice within a start, without the outliers that the
 	// estimate ignores. Starts is the standard deviation between starts beyond what slices explain,
 	// or 0 if they explain all. The interval shrinks as the root of (Starts² + Slices²/rounds) /
 	// starts. If no start has two values, Starts includes both.
 	//
-	// For Ratios they are shares: 0.01 is 1 %. For Differences they have the unit of the values.
+	// Both are shares: 0.01 is 1 %.
 	Slices float64
 	Starts float64
 
-	StartCount int // starts with a value
 	SliceCount int // values in all starts
 }
 
@@ -38,8 +34,6 @@ type Estimate struct {
 // it is too wide to be useful. The fewer starts there are, the more it depends on a normal
 // distribution.
 const FewestStarts = 5
-
-const fewestEarly = 3 // number of starts that Early requires
 
 // Ratios returns the ratio of a to b. a[s][r] and b[s][r] were measured side by side in round r of
 // start s. Pairs with a missing value are left out.
@@ -53,24 +47,13 @@ const fewestEarly = 3 // number of starts that Early requires
 // More slices narrow the interval only down to the spread of starts; more starts narrow it further.
 // One value per start works as well: the interval is then narrower than that of order statistics.
 func Ratios(a, b Starts) Estimate {
-	e := estimate(pairs(a, b, logRatio))
-	for _, i := range []*Interval{&e.Interval, &e.Early} {
-		i.Mid = math.Exp(i.Mid)
-		if i.Known() {
-			i.Lo, i.Hi = math.Exp(i.Lo), math.Exp(i.Hi)
-		}
+	e := estimate(logRatios(a, b))
+	e.Mid = math.Exp(e.Mid)
+	if e.Known() {
+		e.Lo, e.Hi = math.Exp(e.Lo), math.Exp(e.Hi)
 	}
 	return e
 }
-
-// Differences returns by how much a exceeds b, in the unit of the values, in pairs as for Ratios.
-func Differences(a, b Starts) Estimate {
-	return estimate(pairs(a, b, minus))
-}
-
-func minus(a, b float64) float64 { return a - b }
-
-func logRatio(a, b float64) float64 { return math.Log(a / b) }
 
 // Corrected returns a without what probes explain. probeA[s][r] and probeB[s][r] are how long a
 // fixed piece of work took while a[s][r] and the value beside it were measured. A value is divided
@@ -96,8 +79,8 @@ func Corrected(a, probeA, probeB Starts) Starts {
 
 func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// pairs compares values that were measured side by side. It leaves out starts without values.
-func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
+// logRatios returns the logarithms of the ratios. It leaves out starts without values.
+func logRatios(a, b Starts) Starts {
 	if len(a) != len(b) {
 		panic("stat: BUG: starts are not in pairs")
 	}
@@ -108,7 +91,7 @@ func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 		}
 		var rounds []float64
 		for r := range a[s] {
-			if v := compare(a[s][r], b[s][r]); isFinite(v) {
+			if v := math.Log(a[s][r] / b[s][r]); isFinite(v) {
 				rounds = append(rounds, v)
 			}
 		}
@@ -120,8 +103,7 @@ func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 }
 
 func estimate(values Starts) Estimate {
-	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, StartCount: len(values)}
-	e.Early = e.Interval
+	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}}
 	if len(values) == 0 {
 		return e
 	}
@@ -140,16 +122,12 @@ func estimate(values Starts) Estimate {
 		e.Slices = math.Sqrt(e.Slices / float64(several))
 	}
 	e.Mid = stats.Mean(middles)
-	e.Early = e.Interval
 	if len(middles) > 1 {
 		e.Starts = math.Sqrt(max(0, stats.Variance(middles)-e.Slices*e.Slices*perRound))
 	}
-	if len(middles) >= fewestEarly {
-		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
-		e.Early.Lo, e.Early.Hi = s.Lo, s.Hi
-	}
 	if len(middles) >= FewestStarts {
-		e.Interval = e.Early
+		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
+		e.Lo, e.Hi = s.Lo, s.Hi
 	}
 	return e
 }

@@ -61,7 +61,11 @@ func Known(values []float64) []float64 {
 // Difference returns the median difference of a and b. a[i] and b[i] were measured side by side, so
 // disturbances of both cancel out. Pairs with NaN are left out.
 func Difference(a, b []float64) Interval {
-	return Median(slices.Concat(pairs(Starts{a}, Starts{b}, minus)...))
+	more := make([]float64, len(a))
+	for i := range a {
+		more[i] = a[i] - b[i]
+	}
+	return Median(Known(more))
 }
 
 // Finding is the meaning of the interval of a ratio.

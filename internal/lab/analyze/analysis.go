@@ -8,7 +8,6 @@ import (
 	"math"
 	"sync"
 
-	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/load/hist"
@@ -41,7 +40,6 @@ type Row struct {
 	WeightUs stat.Interval // CPU time per request of all server processes
 	Ratio    Ratio         // of the weight to the control's, by slices
 	Parts    []Part        // of the weight, in the order in which a request passes them
-	Loading  []Part        // the generator while it loads the contender; one or none
 
 	PerSecond stat.Interval
 	RateRatio stat.Interval
@@ -136,10 +134,9 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	control := recordsLike(run, run.Control(), c, blocks)
 	row.Ratio = Weights(blocks, control, Weight)
 	row.RateRatio = Rates(blocks, control).Interval
-	count := counted(run, e.Name, c)
-	row.Parts, row.Loading = parts(blocks, count, sample.Roles()...), parts(blocks, count, sample.RoleGenerator)
-	row.Voluntary = perRequest(blocks, "", sample.Voluntary)
-	row.Involuntary = perRequest(blocks, "", sample.Involuntary)
+	row.Parts = parts(blocks, counted(run, e.Name, c))
+	row.Voluntary = median(blocks, func(r *sample.Record) float64 { return r.PerRequest("", sample.Voluntary) })
+	row.Involuntary = median(blocks, func(r *sample.Record) float64 { return r.PerRequest("", sample.Involuntary) })
 	row.RSS = median(blocks, func(r *sample.Record) float64 { return r.Sum("", sample.RSS) })
 	row.BodyBytes = median(blocks,
 		func(r *sample.Record) float64 { return over(r, r.Load.BodyBytes) })
@@ -160,11 +157,6 @@ func values(blocks []*sample.Record, f func(*sample.Record) float64) []float64 {
 
 func median(blocks []*sample.Record, f func(*sample.Record) float64) float64 {
 	return stat.Median(stat.Known(values(blocks, f))).Mid
-}
-
-// perRequest returns the median of a figure of a role's processes per request.
-func perRequest(blocks []*sample.Record, role string, figure func(proc.Cost) float64) float64 {
-	return median(blocks, func(r *sample.Record) float64 { return r.PerRequest(role, figure) })
 }
 
 func over(r *sample.Record, n uint64) float64 { return float64(n) / float64(max(1, r.Load.Requests)) }

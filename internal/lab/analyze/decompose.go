@@ -1,8 +1,6 @@
 package analyze
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -22,16 +20,12 @@ type Decomposition struct {
 	TotalUs    stat.Interval
 	Parts      []PartDifference // in the order in which a request passes them
 	ResidualUs float64
-	Calls      []CallDifference // largest first; none if not counted
 }
 
 // PartDifference is one part of a decomposition.
 type PartDifference struct {
 	Name string // the role, and user or sys, the kind of CPU time
-	Role string
 	Us   stat.Interval
-
-	OneSided bool // only one of the two has processes of the role
 }
 
 // Part returns the part with a name, or nil if neither of the two has the role.
@@ -49,12 +43,6 @@ func (t *Table) PartNames() (names []string) {
 		}
 	}
 	return names
-}
-
-// CallDifference is how many more system calls of a name a role makes per request.
-type CallDifference struct {
-	Role, Name string
-	PerRequest float64
 }
 
 // decompose divides the differences of the contenders from the control, and those of the run's
@@ -78,7 +66,6 @@ func decompose(run *sample.Run, t *Table) (all []Decomposition) {
 	for i := range all {
 		d := &all[i]
 		d.divide(d.Of.blocks, recordsLike(run, d.Than.Entrant, t.Condition, d.Of.blocks))
-		d.Calls = callDifferences(d.Of, d.Than)
 	}
 	return slices.DeleteFunc(all, func(d Decomposition) bool { return math.IsNaN(d.TotalUs.Mid) }) // no block has both
 }
@@ -88,8 +75,7 @@ func (d *Decomposition) divide(of, than []*sample.Record) {
 	d.TotalUs = stat.Difference(values(of, (*sample.Record).WeightUs), values(than, (*sample.Record).WeightUs))
 	d.ResidualUs = d.TotalUs.Mid
 	for _, role := range sample.Roles() {
-		with, without := hasRole(of, role), hasRole(than, role)
-		if !with && !without {
+		if !hasRole(of, role) && !hasRole(than, role) {
 			continue
 		}
 		for _, kind := range []struct {
@@ -98,7 +84,7 @@ func (d *Decomposition) divide(of, than []*sample.Record) {
 		}{{" user", (*sample.Record).UserUs}, {" sys", (*sample.Record).SysUs}} {
 			us := func(r *sample.Record) float64 { return kind.us(r, role) }
 			more := stat.Difference(values(of, us), values(than, us))
-			d.Parts = append(d.Parts, PartDifference{role + kind.name, role, more, with != without})
+			d.Parts = append(d.Parts, PartDifference{role + kind.name, more})
 			d.ResidualUs -= more.Mid
 		}
 	}
@@ -113,44 +99,16 @@ func hasRole(blocks []*sample.Record, role string) bool {
 	return slices.ContainsFunc(blocks, func(r *sample.Record) bool { return r != nil && len(r.Costs[role]) > 0 })
 }
 
-// LeastCalls is the smallest difference in calls per request that is reported.
-const LeastCalls = 0.05
-
-// callDifferences compares the system calls of two contenders, without the generator's.
-func callDifferences(of, than *Row) (all []CallDifference) {
-	isCounted := func(p Part) bool { return p.Calls != nil }
-	if !slices.ContainsFunc(of.Parts, isCounted) || !slices.ContainsFunc(than.Parts, isCounted) {
-		return nil
-	}
-	for _, role := range sample.Roles() {
-		more := maps.Clone(of.Part(role).Calls)
-		if more == nil {
-			more = make(map[string]float64)
-		}
-		for name, n := range than.Part(role).Calls {
-			more[name] -= n
-		}
-		for name, n := range more {
-			if math.Abs(n) >= LeastCalls {
-				all = append(all, CallDifference{role, name, n})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b CallDifference) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.PerRequest), math.Abs(a.PerRequest)),
-			cmp.Compare(a.Role+a.Name, b.Role+b.Name))
-	})
-	return all
-}
-
 // Pair is the result of a comparison under one condition.
 type Pair struct {
 	sample.Comparison
 	Of, Than *Row
-	ExtraUs  stat.Interval // extra CPU time of a request, by slices
 	Ratio    stat.Interval
 	AppRatio stat.Interval // of the applications alone, without fronts
 }
+
+// ExtraUs returns the extra CPU time of a request, in microseconds.
+func (p *Pair) ExtraUs() float64 { return p.Than.WeightUs.Mid * (p.Ratio.Mid - 1) }
 
 // pairs returns the comparisons of which both sides were measured.
 func pairs(run *sample.Run, t *Table) (all []Pair) {
@@ -159,7 +117,6 @@ func pairs(run *sample.Run, t *Table) (all []Pair) {
 		if p.Of == nil || p.Than == nil || p.Of.Trials == 0 || p.Than.Trials == 0 {
 			continue
 		}
-		p.ExtraUs = Excess(p.Of.blocks, p.Than.blocks, Weight)
 		p.Ratio = Weights(p.Of.blocks, p.Than.blocks, Weight).Interval
 		p.AppRatio = Weights(p.Of.blocks, p.Than.blocks,
 			func(s *sample.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval

@@ -63,7 +63,7 @@ func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	if slices.ContainsFunc(of, func(r *sample.Record) bool { return r != nil && !r.Saturated() }) {
 		away = disturbedRateShift
 	}
-	c.Interval, c.Early = widened(c.Interval, c.Others, away), widened(c.Early, c.Others, away)
+	c.Interval = widened(c.Interval, c.Others, away)
 	return c
 }
 
@@ -80,19 +80,6 @@ func widened(i stat.Interval, others, away float64) stat.Interval {
 		return stat.Interval{Lo: i.Lo / far, Mid: i.Mid, Hi: i.Hi * near}
 	}
 	return stat.Interval{Lo: i.Lo / near, Mid: i.Mid, Hi: i.Hi * far}
-}
-
-// Excess returns by how much a CPU time of the first contender exceeds that of the second. If other
-// programs used the CPUs, its bounds allow for the same shift as those of the ratio.
-func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
-	p := compare(of, than, figure, true)
-	i = stat.Differences(p.of, p.than).Interval
-	ratio := stat.Ratios(p.of, p.than).Mid
-	if wide := widened(stat.Interval{Lo: ratio, Mid: ratio, Hi: ratio}, p.others(), disturbedShift); i.Known() {
-		shift := stat.Median(slices.Concat(p.of...)).Mid * (wide.Hi/ratio - 1)
-		i.Lo, i.Hi = i.Lo-shift, i.Hi+shift
-	}
-	return i
 }
 
 // compare returns the pairs that a comparison uses: undisturbed ones unless too many are disturbed,

@@ -6,18 +6,15 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // Part is what the processes of one role use per request. System calls were counted in a separate
 // trial; the rest are medians of the timed trials.
 type Part struct {
-	Role                     string
-	UserUs, SysUs            float64
-	Voluntary, Involuntary   float64 // context switches
-	MinorFaults, MajorFaults float64
-	Calls                    map[string]float64 // nil if they were not counted
+	Role          string
+	UserUs, SysUs float64
+	Calls         map[string]float64 // nil if they were not counted
 }
 
 // Part returns the part of a role.
@@ -41,7 +38,11 @@ func (p Part) AllCalls() (all float64) {
 	return all
 }
 
-const shownCalls = 10 // number of system calls that have a column
+const (
+	shownCalls = 10 // number of system calls that have a column
+	// LeastCalls is the smallest number of calls per request that is reported.
+	LeastCalls = 0.05
+)
 
 // counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
@@ -51,19 +52,15 @@ func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
 	})
 }
 
-// parts returns the parts of some roles that used something. count is the trial with the kernel's
+// parts returns the parts of the roles that used something. count is the trial with the kernel's
 // counts, or nil.
-func parts(blocks []*sample.Record, count *sample.Record, roles ...string) (all []Part) {
-	for _, role := range roles {
+func parts(blocks []*sample.Record, count *sample.Record) (all []Part) {
+	for _, role := range sample.Roles() {
 		p := Part{
-			Role:        role,
-			UserUs:      median(blocks, func(r *sample.Record) float64 { return r.UserUs(role) }),
-			SysUs:       median(blocks, func(r *sample.Record) float64 { return r.SysUs(role) }),
-			Voluntary:   perRequest(blocks, role, sample.Voluntary),
-			Involuntary: perRequest(blocks, role, sample.Involuntary),
-			MinorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MinorFaults) }),
-			MajorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
-			Calls:       callsPerRequest(count, role),
+			Role:   role,
+			UserUs: median(blocks, func(r *sample.Record) float64 { return r.UserUs(role) }),
+			SysUs:  median(blocks, func(r *sample.Record) float64 { return r.SysUs(role) }),
+			Calls:  callsPerRequest(count, role),
 		}
 		if p.Us() > 0 || len(p.Calls) > 0 {
 			all = append(all, p)

@@ -39,6 +39,10 @@ func play(role string, args []string) {
 		contender.Guard(os.Stdin)
 	case "server":
 		serve(http.Serve, args[0])
+	case "front":
+		text, _ := os.ReadFile(args[0])
+		port, _, _ := strings.Cut(string(text), " ")
+		serve(http.Serve, port)
 	case "fastcgi":
 		serve(fcgi.Serve, args[0])
 	case "files":
@@ -344,15 +348,14 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": unknown tool; want go, nginx, python, ruby, cc, mini-httpd, h2o, caddy, haproxy, mariadb or tare`},
 		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: needs: nginx is missing; the front is nginx"},
 		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: quotes are not supported"},
-		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {h2o}, {caddy}, {haproxy}, {mariadb}, {tare}, {site}, {addr}, {port}, {ports}, {socket}, {config}, {conf}, {cert} or {key}`},
+		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {h2o}, {caddy}, {haproxy}, {mariadb}, {tare}, {site}, {addr}, {port}, {ports}, {socket}, {conf}, {cert} or {key}`},
 		{"several ports alone", "{port}", "{ports}", "contender.yaml:5: run: {ports} requires a front"},
 		{"several ports", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
 			"needs: [nginx]\nfront: nginx\nrun: \"x {ports} {cores}\"", ""},
 		{"a front alone", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
 			"needs: [nginx]\nfront: nginx", ""},
 		{"cores", "protocol: http", "protocol: http\ncores: 4", `contender.yaml:7: cores "4": want all or nothing`},
-		{"config", "protocol: http", "protocol: http\nconfig: x.conf", `contender.yaml:7: config: no file "x.conf"`},
-		{"port in a config", "{port}\"\nprotocol: http", "{config}\"\nprotocol: http\nconfig: contender.yaml", ""},
+		{"config", "protocol: http", "protocol: http\nconfig: x.conf", `contender.yaml:7: config: want a front, and a file, got "x.conf"`},
 		{"TLS", "protocol: http", "protocol: http\ntls: true", ""},
 		{"TLS of FastCGI", "protocol: http", "protocol: fastcgi\ntls: true",
 			"contender.yaml:7: tls: want protocol http or a front"},

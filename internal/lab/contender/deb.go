@@ -212,8 +212,8 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 // works runs the program and sets its version. It returns an error if the program is incomplete.
 func (p *Program) works(ctx context.Context, tool *debianTool) error {
 	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Bin, tool.probe...)
-	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
-		p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
+	if version := regexp.MustCompile(`\d+\.\d[\w.+~-]*`).Find(out); version != nil {
+		p.Version = tool.program + "/" + string(version)
 	}
 	e, hasExited := errors.AsType[*exec.ExitError](err)
 	if err == nil || hasExited && e.ExitCode() == tool.status {

@@ -51,7 +51,6 @@ type Front struct {
 	Config string   `yaml:"config"` // its configuration, like an experiment's nginx.conf; "" is that one
 	Module string   `yaml:"module"`
 
-	Version string `yaml:"version"` // a command whose first line of output is the version, or ""
 	// Reload is a command that makes it read its configuration again; "" is SIGHUP. It may have the
 	// placeholders {conf} and {dir}.
 	Reload string `yaml:"reload"`
@@ -116,9 +115,6 @@ func parseWay(dir, name string) (w way, err error) {
 			rest, w.frontName, w.front = cut, front, new(Front)
 			if _, err := yamlfile.Read(file, w.front); err != nil {
 				return w, err
-			}
-			if w.front.Config != "" {
-				w.front.Config = filepath.Join(filepath.Dir(file), w.front.Config)
 			}
 			break
 		}
@@ -218,7 +214,10 @@ func (w *way) addFront(s *Spec) error {
 	if w.fastCGI && slices.Contains(w.front.Lacks, FastCGI) || w.tls && slices.Contains(w.front.Lacks, TLS) {
 		return notFound(filepath.Dir(s.Dir), s.Name, w.front.Title+" lacks "+strings.Join(w.front.Lacks, " and "))
 	}
-	s.Front, s.FrontRun, s.derivedFront = w.frontName, w.front.Run, *w.front
+	s.Front, s.FrontRun, s.reload = w.frontName, w.front.Run, w.front.Reload
+	if w.front.Config != "" {
+		s.Config = filepath.Join("..", "fronts", w.frontName, w.front.Config)
+	}
 	if w.front.Module != "" {
 		s.Module = w.front.Module
 	}

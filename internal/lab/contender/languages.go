@@ -22,21 +22,18 @@ const oldestGo = "go1.21" // first version of Go that downloads the version that
 
 const goRemedy = "apt-get install golang-go"
 
-// BinDir returns the folder for built programs.
-func (t *Tools) BinDir() string {
-	return cmp.Or(t.Bin, filepath.Join(t.Cache, "bin"))
-}
+func (t *Tools) binDir() string { return cmp.Or(t.Bin, filepath.Join(t.Cache, "bin")) }
 
-// withFlags returns the words of a command with GoFlags, if the command is go build.
+// withFlags returns the words of a command with GoFlags, if it is one of go's.
 func (t *Tools) withFlags(words []string) []string {
-	if len(words) < 2 || words[0] != Go || words[1] != "build" {
+	if len(words) < 2 || words[0] != Go {
 		return words
 	}
 	return slices.Concat(words[:2], t.GoFlags, words[2:])
 }
 
-// FindGo returns an error if Go programs cannot be built. dir is a folder of their module.
-func (t *Tools) FindGo(ctx context.Context, dir string) error {
+// findGo returns an error if Go programs cannot be built. dir is a folder of their module.
+func (t *Tools) findGo(ctx context.Context, dir string) error {
 	_, err := t.once(ctx, Go, func() (Program, error) { return Program{}, t.checkGo(ctx, dir) })
 	return err
 }
@@ -77,13 +74,13 @@ func (t *Tools) findModules(ctx context.Context, dir string) error {
 
 // makeTare returns the command tare: built in the checkout, or the running program.
 func (t *Tools) makeTare(ctx context.Context) (Program, error) {
-	if t.Checkout == "" || t.Program != "" && t.FindGo(ctx, t.Checkout) != nil {
+	if t.Checkout == "" || t.Program != "" && t.findGo(ctx, t.Checkout) != nil {
 		if t.Program == "" {
 			return Program{}, missing(Tare, "this program is not tare", "go install github.com/tarehq/tare/cmd/tare@latest")
 		}
 		return Program{Bin: t.Program}, nil
 	}
-	bin := filepath.Join(t.BinDir(), "tare-command")
+	bin := filepath.Join(t.binDir(), "tare-command")
 	s := &Spec{Title: "the command tare", Dir: t.Checkout, Build: Go + " build -o {bin} ./cmd/tare"}
 	return Program{Bin: bin}, t.build(ctx, &Contender{Spec: s, Bin: bin})
 }

@@ -126,14 +126,14 @@ const reloadPatience = time.Second // how long Reload waits for a command to fai
 // Reload makes the front read its configuration again. A command that takes longer continues until
 // ctx ends: it may wait for clients.
 func (r *Running) Reload(ctx context.Context) error {
-	if r.derivedFront.Reload == "" {
+	if r.reload == "" {
 		role := RoleFront
 		if r.Front == Nginx {
 			role = RoleNginx
 		}
 		return r.Signal(role, syscall.SIGHUP)
 	}
-	words := r.fill(strings.Fields(r.derivedFront.Reload), "{conf}", r.confFile(), "{dir}", r.dir)
+	words := r.fill(strings.Fields(r.reload), "{conf}", r.confFile(), "{dir}", r.dir)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := (&Command{Dir: r.dir, Env: r.env}).Run(ctx, words[0], words[1:]...)

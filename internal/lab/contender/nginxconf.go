@@ -23,6 +23,7 @@ type NginxConf struct {
 	Site        string   // the folder that is served; "" if the contender has none
 	Etc         string   // the folder with mime.types and fastcgi_params
 	Listen      string   // host:port
+	ListenHost  string   // the host of Listen
 	Port        int      // the port of Listen
 	Host        string   // the request's host
 	Protocol    string   // the application's: http or fastcgi

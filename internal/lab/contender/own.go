@@ -47,7 +47,6 @@ func (s *Spec) HasAddress(network string) bool {
 // address.
 func (s *Spec) addressFault() (key, what string) {
 	port, socket := s.hasPlaceholder("{addr}", "{port}", "{ports}"), s.hasPlaceholder("{socket}")
-	port = port || s.hasPlaceholder("{config}") // its file has the port
 	key = "run"
 	if len(s.Command) > 0 {
 		key = "command"

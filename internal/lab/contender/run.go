@@ -176,17 +176,6 @@ func (r *Running) launchApplication(set Setting, replica int) error {
 	if len(r.Command) == 0 { // the project's contenders name the loopback address
 		values = append(values, loopbackHost, host)
 	}
-	if r.Config != "" {
-		text, err := os.ReadFile(filepath.Join(r.Dir, r.Config))
-		if err != nil {
-			return err
-		}
-		file, filled := filepath.Join(r.dir, r.Config), []byte(r.fill([]string{string(text)}, values...)[0])
-		if err := os.WriteFile(file, filled, 0o644); err != nil {
-			return err
-		}
-		r.Files[r.Config], values = filled, append(values, "{config}", file)
-	}
 	p := &part{
 		role: role, folder: cmp.Or(r.Folder, r.site), words: r.fill(r.words(), values...), cpus: set.CPUs,
 		env: slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...)), files: set.Files,
@@ -227,7 +216,7 @@ func (r *Running) Place() Place { return r.At(r.Address) }
 func (r *Running) addFront(set Setting, port int) error {
 	conf := NginxConf{
 		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: filepath.Join(r.stage.dir, "etc"),
-		Port: port, Listen: r.Address, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
+		Port: port, Listen: r.Address, ListenHost: r.stage.host, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
 	if len(conf.Upstreams) == 0 && r.Site == "" {
@@ -258,7 +247,7 @@ func (r *Running) addFront(set Setting, port int) error {
 }
 
 func (r *Running) confFile() string {
-	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.derivedFront.Config, "nginx.conf")))
+	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.Config, "nginx.conf")))
 }
 
 func (r *Running) add(p *part) error {

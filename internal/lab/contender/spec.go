@@ -91,7 +91,6 @@ type Spec struct {
 	//	{ruby}        the program ruby
 	//	{mini-httpd}  the program mini_httpd; likewise {h2o}, {caddy}, {haproxy} and {mariadb}
 	//	{tare}        the command tare
-	//	{config}      the path of the filled Config
 	//	{cert}        a PEM file with the certificate, one for all contenders of a run
 	//	{key}         a PEM file with its key
 	Build   string `yaml:"build"`
@@ -132,12 +131,11 @@ type Spec struct {
 	// {conf}, the path of the contender's nginx.conf.
 	FrontRun string `yaml:"front_run"`
 
-	// derivedFront is the front of a derived contender, with the path of its Config.
-	derivedFront Front
-
-	// Config is a file beside this one: the application's configuration, which may have the
-	// placeholders of Run. It is filled and written to {config}.
+	// Config is the front's configuration, a template for NginxConf. It is relative to the folder.
+	// "" is the experiment's nginx.conf.
 	Config string `yaml:"config"`
+
+	reload string // see Front.Reload
 
 	// TLS is set if clients connect by TLS. The contender serves HTTP/1.1 and HTTP/2 with {cert}.
 	TLS bool `yaml:"tls"`
@@ -222,8 +220,8 @@ func (s *Spec) Check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.needs[%d]", i), "needs %q: unknown tool; want %s", need, oneOf(all))
 		}
 	}
-	if s.Config != "" && !s.has(s.Config, fs.FileMode.IsRegular) {
-		return f.Fault("$.config", "config: no file %q", s.Config)
+	if s.Config != "" && (s.Front == "" || !s.has(s.Config, fs.FileMode.IsRegular)) {
+		return f.Fault("$.config", "config: want a front, and a file, got %q", s.Config)
 	}
 	if s.Site != "" && !s.has(s.Site, fs.FileMode.IsDir) {
 		return f.Fault("$.site", "site: no folder %q", s.Site)
@@ -271,7 +269,7 @@ func placeholders() []string {
 	return []string{
 		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{haproxy}",
 		"{mariadb}", "{tare}", "{site}",
-		"{addr}", "{port}", "{ports}", "{socket}", "{config}", "{conf}", "{cert}", "{key}",
+		"{addr}", "{port}", "{ports}", "{socket}", "{conf}", "{cert}", "{key}",
 	}
 }
 

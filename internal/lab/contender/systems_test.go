@@ -185,17 +185,19 @@ func listens(_ context.Context, address string) error {
 	return c.Close()
 }
 
-// A contender gets its filled configuration, and the certificate of all contenders of the stage.
+// A front gets its own configuration, and the certificate of all contenders of the stage.
 func TestConfigAndCertificateAreWritten(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it starts contenders")
 	dir := t.TempDir()
-	testkit.WriteFile(t, filepath.Join(dir, "a.conf"), "{port} {cert} {key}")
+	file := filepath.Join(dir, "a.conf")
+	testkit.WriteFile(t, file, "{{.Port}} {{.Cert}} {{.Key}}")
 	s := stage(t, contender.StageOptions{})
 	var pairs []string
 	for range 2 {
-		c := actor("server")
-		c.Dir, c.Config, c.TLS = dir, "a.conf", true
+		c := actor("front")
+		c.Run, c.Front, c.FrontRun, c.Config, c.TLS = "", "front", "{bin} play front {conf}", "a.conf", true
+		c.Conf = testkit.Value(contender.ParseNginxConf(file))(t)
 		r := testkit.Value(s.Start(t.Context(), c, contender.Setting{Cores: 1}, listens))(t)
 		if !r.Place().TLS {
 			t.Error("clients do not connect by TLS")

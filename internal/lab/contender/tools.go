@@ -76,7 +76,7 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 		}
 	}()
 	// Contenders that are derived from one server have one program.
-	c = &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
+	c = &Contender{Spec: s, Bin: filepath.Join(t.binDir(), cmp.Or(s.Server, s.Name))}
 	for _, need := range s.Needs {
 		if err := t.find(ctx, c, need); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, need, err)) {
 			return nil, err
@@ -99,10 +99,10 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 	if err := c.readVersions(ctx); err != nil {
 		return nil, err
 	}
-	if s.derivedFront.Config == "" {
+	if s.Config == "" {
 		return c, nil
 	}
-	c.Conf, err = ParseNginxConf(s.derivedFront.Config)
+	c.Conf, err = ParseNginxConf(filepath.Join(s.Dir, s.Config))
 	return c, err
 }
 
@@ -129,7 +129,8 @@ func (s *Spec) lacks(program string) error {
 func (t *Tools) find(ctx context.Context, c *Contender, need string) error {
 	switch need {
 	case Go:
-		return t.FindGo(ctx, c.Dir)
+		c.env = append(c.env, t.GoEnv...)
+		return t.findGo(ctx, c.Dir)
 	case CC:
 		return c.findCompiler(ctx)
 	case Python:
@@ -141,6 +142,9 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) error {
 		return err
 	}
 	p, err := t.Find(ctx, need)
+	if p.Version != "" {
+		c.Versions = append(c.Versions, p.Version)
+	}
 	switch c.values = append(c.values, "{"+need+"}", p.Bin); {
 	case need == Tare:
 		c.tare = p.Bin
@@ -164,6 +168,11 @@ func (c *Contender) fill(words []string, pairs ...string) []string {
 		filled[i] = values.Replace(words[i])
 	}
 	return filled
+}
+
+// Tool returns the path of a program that the contender needs, and the variables of its programs.
+func (c *Contender) Tool(need string) (path string, env []string) {
+	return c.fill([]string{"{" + need + "}"})[0], c.env
 }
 
 func (c *Contender) findCompiler(ctx context.Context) error {
@@ -239,34 +248,14 @@ func (c *Contender) readVersions(ctx context.Context) error {
 			}
 		}
 	}
-	own, err := c.printedBy(ctx, c.Version)
-	if err != nil {
-		return err
+	if c.Version == "" {
+		return nil
 	}
-	c.Versions = append(c.Versions, own...)
-	front, err := c.printedBy(ctx, c.derivedFront.Version)
-	if err != nil {
-		return err
-	}
-	if len(front) > 0 {
-		c.Versions = append(c.Versions, c.Front+": "+front[0])
-	}
-	if c.Nginx != nil {
-		c.Versions = append(c.Versions, c.Nginx.Version)
-	}
-	return nil
-}
-
-// printedBy runs one of the contender's version lines and returns the lines of the output; none
-// without a line.
-func (c *Contender) printedBy(ctx context.Context, line string) ([]string, error) {
-	if line == "" {
-		return nil, nil
-	}
-	words := c.fill(strings.Fields(line))
+	words := c.fill(strings.Fields(c.Version))
 	out, err := (&Command{Dir: c.Dir, Env: c.env}).Run(ctx, words[0], words[1:]...)
 	if err != nil {
-		return nil, fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
+		return fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
 	}
-	return strings.Split(Printable(bytes.TrimSpace(out)), "\n"), nil
+	c.Versions = append(c.Versions, strings.Split(Printable(bytes.TrimSpace(out)), "\n")...)
+	return nil
 }

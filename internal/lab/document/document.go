@@ -24,11 +24,10 @@ type Block interface{ text(w *writer) }
 // Add adds blocks.
 func (d *Document) Add(blocks ...Block) { d.Blocks = append(d.Blocks, blocks...) }
 
-// Form is how a text is written.
+// Form is how a text is written. The zero value is for a terminal.
 type Form struct {
-	Out      Outputs
 	Markdown bool
-	Width    int // of a line of prose; 0 is 100 characters
+	Width    int // of a line of prose; 0 is Width
 }
 
 // Width is the width of a line of prose in a report.
@@ -73,20 +72,6 @@ func (d *Document) Page(styles string) string {
 		},
 	}).Parse(pageSource))
 	return page.Framed(d.Title, styles, string(write("document", d)))
-}
-
-// Only restricts blocks to some outputs.
-type Only struct {
-	In     Outputs
-	Blocks []Block
-}
-
-func (o Only) text(w *writer) {
-	if o.In&w.Out != 0 {
-		for _, b := range o.Blocks {
-			b.text(w)
-		}
-	}
 }
 
 // Heading is a line above other blocks.
@@ -157,7 +142,6 @@ func (i Items) text(w *writer) {
 // Terms is a list of names with descriptions. Those without a description are left out. Codes
 // are names of files or settings.
 type Terms struct {
-	Class string
 	Codes bool
 	Pairs [][2]string
 }
@@ -172,22 +156,33 @@ func (t Terms) text(w *writer) {
 	Items{Texts: all}.text(w)
 }
 
-// Chart is a drawing, on a page only.
+// Chart is a drawing on a page. In a text it is Text, or nothing.
 type Chart struct {
+	Title   string // may be ""
 	Drawing *page.Drawing
 	Caption string
+	Text    string
 }
 
-func (Chart) text(*writer) {}
+func (c Chart) text(w *writer) {
+	if c.Text != "" {
+		w.WriteString("  " + c.Text + "\n\n")
+	}
+}
 
-// Details are blocks that a reader of the page can hide.
+// Details are blocks that a reader of the page can hide. In a text the summary is their heading.
 type Details struct {
 	Class, Summary string
 	Open           bool
 	Blocks         []Block
 }
 
-func (d Details) text(w *writer) { Only{w.Out, d.Blocks}.text(w) }
+func (d Details) text(w *writer) {
+	Heading{Level: 3, Text: d.Summary}.text(w)
+	for _, b := range d.Blocks {
+		b.text(w)
+	}
+}
 
 // Links is a list of links to headings of the page, as pairs of ID and text.
 type Links [][2]string

@@ -13,33 +13,27 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// Outputs is a set of outputs that show a column.
-type Outputs uint8
-
-// The outputs for people. A column with a Name is also in CSV.
-const (
-	Brief    Outputs = 1 << iota // the first screen of a terminal
-	Terminal                     // the details on a terminal, and Markdown
-	Page                         // HTML
-)
-
-// OnPage reports whether the page is among the outputs; 0 is all.
-func (o Outputs) OnPage() bool { return o == 0 || o&Page != 0 }
-
-// Column is a column of a table whose lines show values of a type.
+// Column is a column of a table whose lines show values of a type. It is for programs if it has a
+// Name, and for people if it has a Text.
 type Column[T any] struct {
-	Name string         // in CSV, with the unit; "" leaves it out
+	Name string         // in CSV, with the unit
 	CSV  func(T) string // the cell there
 
-	Head  string // for people; a line break is one on pages only
-	In    Outputs
+	Head  string         // for people; a line break is one on pages only
 	Text  func(T) string // the cell
 	Class func(T) string // of the cell on a page; may be nil
+	Brief bool           // it is also on the first screen of a terminal
 }
 
 // For adds the form for people to a column.
-func (c Column[T]) For(in Outputs, head string, text func(T) string) Column[T] {
-	c.In, c.Head, c.Text = in, head, text
+func (c Column[T]) For(head string, text func(T) string) Column[T] {
+	c.Head, c.Text = head, text
+	return c
+}
+
+// InBrief adds a column for people to the first screen of a terminal.
+func (c Column[T]) InBrief() Column[T] {
+	c.Brief = true
 	return c
 }
 
@@ -102,11 +96,8 @@ type Table struct {
 }
 
 // Head is the head of a column; a line break is one on pages only. Class is that of its cells on a
-// page, too. In are the outputs that show the column; 0 is all.
-type Head struct {
-	Text, Class string
-	In          Outputs
-}
+// page, too.
+type Head struct{ Text, Class string }
 
 // TableLine is a line of a table.
 type TableLine struct {
@@ -138,12 +129,15 @@ func (t *Table) Add(class string, texts ...string) {
 	t.Lines = append(t.Lines, TableLine{class, cells})
 }
 
-// Rows returns a table with a line for each row.
-func Rows[T any](left int, columns []Column[T], rows []T, class func(T) string) *Table {
+// Rows returns a table for people with a line for each row. With brief it has the columns of the
+// first screen.
+func Rows[T any](brief bool, left int, columns []Column[T], rows []T, class func(T) string) *Table {
 	t := &Table{Left: left}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.In == 0 })
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool {
+		return c.Text == nil || brief && !c.Brief
+	})
 	for _, c := range columns {
-		t.Heads = append(t.Heads, Head{c.Head, "", c.In})
+		t.Heads = append(t.Heads, Head{Text: c.Head})
 	}
 	for _, row := range rows {
 		var line TableLine
@@ -162,30 +156,18 @@ func Rows[T any](left int, columns []Column[T], rows []T, class func(T) string) 
 	return t
 }
 
-// For returns the columns of an output, as texts.
-func (t *Table) For(out Outputs) (heads []string, lines [][]string) {
-	lines = make([][]string, len(t.Lines))
-	for c, head := range t.Heads {
-		if head.In != 0 && head.In&out == 0 {
-			continue
-		}
-		heads = append(heads, head.Text)
-		for i, line := range t.Lines {
-			text := ""
-			if c < len(line.Cells) {
-				text = line.Cells[c].Text
-			}
-			lines[i] = append(lines[i], text)
+func (t *Table) text(w *writer) {
+	lines := make([][]string, 1+len(t.Lines))
+	for _, head := range t.Heads {
+		lines[0] = append(lines[0], head.Text)
+	}
+	for i, line := range t.Lines {
+		for _, cell := range line.Cells {
+			lines[i+1] = append(lines[i+1], cell.Text)
 		}
 	}
-	return heads, lines
-}
-
-func (t *Table) text(w *writer) {
-	heads, lines := t.For(w.Out)
-	widths := make([]int, len(heads))
-	all := append([][]string{heads}, lines...)
-	for _, line := range all {
+	widths := make([]int, len(t.Heads))
+	for _, line := range lines {
 		for c := range line {
 			line[c] = strings.ReplaceAll(line[c], "\n", " ")
 			if w.Markdown {
@@ -194,10 +176,10 @@ func (t *Table) text(w *writer) {
 			widths[c] = max(widths[c], len([]rune(line[c])))
 		}
 	}
-	for i, line := range all {
+	for i, line := range lines {
 		w.WriteString(w.line(t.Left, widths, line))
 		if i == 0 && w.Markdown {
-			w.WriteString("|" + strings.Repeat("---|", t.Left) + strings.Repeat("--:|", len(heads)-t.Left) + "\n")
+			w.WriteString("|" + strings.Repeat("---|", t.Left) + strings.Repeat("--:|", len(line)-t.Left) + "\n")
 		}
 	}
 	w.WriteByte('\n')

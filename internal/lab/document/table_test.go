@@ -18,11 +18,11 @@ type line struct {
 
 func columns() []document.Column[line] {
 	cost := document.Interval("us", func(l line) stat.Interval { return l.cost })
-	cost[0] = cost[0].For(document.Brief|document.Page, "µs\nper request", func(line) string { return "some" })
+	cost[0] = cost[0].For("µs\nper request", func(line) string { return "some" }).InBrief()
 	return slices.Concat([]document.Column[line]{
 		document.Text("contender", func(l line) string { return l.name }).
-			For(document.Brief|document.Terminal|document.Page, "", func(l line) string { return l.name }),
-		document.Column[line]{}.For(document.Terminal, "length",
+			For("", func(l line) string { return l.name }).InBrief(),
+		document.Column[line]{}.For("length",
 			func(l line) string { return strings.Repeat("x", len(l.name)) }),
 	}, cost)
 }
@@ -38,15 +38,14 @@ func TestCSVHasNamedColumns(t *testing.T) {
 	testkit.Equal(t, b.String(), "contender,us,us_lo,us_hi\n\"a, b\",2.5,1,3\nc,,,\n")
 }
 
-// Each output for people has its own columns.
-func TestOutputsHaveTheirColumns(t *testing.T) {
-	for in, want := range map[document.Outputs]string{
-		document.Brief: "|µs\nper request; abc|some", document.Terminal: "|length; abc|xxx",
-		document.Page: "|µs\nper request; abc|some",
+// The first screen has fewer columns than the other outputs for people.
+func TestFirstScreenHasFewColumns(t *testing.T) {
+	for brief, want := range map[bool]string{
+		true: "       µs per request\n  abc            some\n\n", false: "       length  µs per request\n  abc     xxx            some\n\n",
 	} {
-		heads, cells := document.Rows(1, columns(), []line{{name: "abc"}}, nil).For(in)
-		got := strings.Join(heads, "|") + "; " + strings.Join(cells[0], "|")
-		testkit.Equal(t, got, want, in)
+		d := new(document.Document)
+		d.Add(document.Rows(brief, 1, columns(), []line{{name: "abc"}}, nil))
+		testkit.Equal(t, d.Text(document.Form{}), want, "brief:", brief)
 	}
 }
 
@@ -54,15 +53,15 @@ func TestDocumentsAreForTerminalsOrMarkdown(t *testing.T) {
 	line := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
 	for markdown, want := range map[bool]string{
 		false: "Costs\n\n          µs\n  a|ä  12.50\n  b\n\n  one\n  " + line(19) +
-			"\n    " + line(11) + "\n\n",
+			"\n    " + line(11) + "\n\nMore\n\n  .o#\n\n",
 		true: "# A\n\nWhy?\n\n## Costs\n\n|  | µs |\n|---|--:|\n| a\\|ä | 12.50 |\n| b |  |\n\n- one\n- " +
-			line(19) + "\n  " + line(11) + "\n\n",
+			line(19) + "\n  " + line(11) + "\n\n### More\n\n  .o#\n\n",
 	} {
 		d := &document.Document{Title: "A", Question: "Why?"}
 		d.Add(document.Heading{Level: 2, Text: "Costs"}, document.Paragraph{},
-			document.NewTable(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b"}}), document.Items{},
+			document.NewTable(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b", ""}}), document.Items{},
 			document.Items{Texts: []string{"one", line(30)}},
-			document.Only{In: document.Page, Blocks: []document.Block{document.Lines{"hidden"}}})
-		testkit.Equal(t, d.Text(document.Form{Out: document.Terminal, Markdown: markdown}), want, "markdown", markdown)
+			document.Chart{}, document.Details{Summary: "More", Blocks: []document.Block{document.Chart{Text: ".o#"}}})
+		testkit.Equal(t, d.Text(document.Form{Markdown: markdown}), want, "markdown", markdown)
 	}
 }

@@ -123,7 +123,8 @@ func undisturbed(timeout time.Duration, carryOut func() (sample.Case, error),
 type look struct {
 	at           time.Time
 	processes    []proc.Process // of the server
-	server, lab  []proc.Usage
+	server       []proc.Usage
+	lab          time.Duration
 	busy, stolen time.Duration
 }
 
@@ -132,20 +133,17 @@ func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 	if err != nil {
 		return look{}, err
 	}
-	l := look{at: time.Now(), processes: all, lab: make([]proc.Usage, 1)}
-	var errs [3]error
-	l.server, errs[0] = proc.Usages(all)
-	l.lab[0], errs[1] = proc.Self("clients")
-	l.busy, l.stolen, errs[2] = cpus.Use()
-	return l, errors.Join(errs[:]...)
+	user, sys := proc.Self()
+	l := look{at: time.Now(), processes: all, lab: user + sys}
+	var cpusErr error
+	l.server, err = proc.Usages(all)
+	l.busy, l.stolen, cpusErr = cpus.Use()
+	return l, errors.Join(err, cpusErr)
 }
 
 func (l *look) until(later *look, cores int) sample.Work {
-	var server, lab proc.Sum
-	server.Add(l.server, later.server)
-	lab.Add(l.lab, later.lab)
 	return sample.Work{
-		Cores: cores, Length: later.at.Sub(l.at), Server: server.CPU(), Clients: lab.CPU(),
+		Cores: cores, Length: later.at.Sub(l.at), Server: proc.Spent(l.server, later.server), Clients: later.lab - l.lab,
 		Busy: later.busy - l.busy, Stolen: later.stolen - l.stolen,
 	}
 }

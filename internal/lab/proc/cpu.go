@@ -3,7 +3,6 @@ package proc
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -19,8 +18,6 @@ type Cost struct {
 	Sys         time.Duration `json:"sysNs"`
 	Voluntary   uint64        `json:"voluntarySwitches"`   // context switches because a thread waited
 	Involuntary uint64        `json:"involuntarySwitches"` // those because another thread had its turn
-	MinorFaults uint64        `json:"minorFaults"`         // page faults without reading a disk
-	MajorFaults uint64        `json:"majorFaults"`         // those that read a disk
 	RSS         int64         `json:"rssBytes"`            // resident bytes at the second look
 }
 
@@ -67,7 +64,7 @@ func usage(p Process) (Usage, error) {
 	u := Usage{
 		Cost: Cost{
 			PID: p.PID, Name: p.Name, User: time.Duration(stat.UTime) * tick, Sys: time.Duration(stat.STime) * tick,
-			MinorFaults: uint64(stat.MinFlt), MajorFaults: uint64(stat.MajFlt), RSS: int64(stat.ResidentMemory()),
+			RSS: int64(stat.ResidentMemory()),
 		},
 		EndedUser: time.Duration(stat.CUTime) * tick, EndedSys: time.Duration(stat.CSTime) * tick, Ran: cpuTime(p.PID),
 	}
@@ -101,17 +98,13 @@ func Again(then []Usage) (now []Usage, ok bool) {
 	return now, true
 }
 
-// Self returns the usage of this process without RSS and ended children.
-func Self(name string) (Usage, error) {
+// Self returns the CPU time of this process.
+func Self() (user, sys time.Duration) {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-		return Usage{}, fmt.Errorf("proc: %w", os.NewSyscallError("getrusage", err))
+		panic(fmt.Sprintf("proc: BUG: getrusage: %v", err)) // it cannot fail with these arguments
 	}
-	return Usage{Ran: cpuTime(os.Getpid()), Cost: Cost{
-		PID: os.Getpid(), Name: name, User: time.Duration(r.Utime.Nano()), Sys: time.Duration(r.Stime.Nano()),
-		Voluntary: uint64(r.Nvcsw), Involuntary: uint64(r.Nivcsw),
-		MinorFaults: uint64(r.Minflt), MajorFaults: uint64(r.Majflt),
-	}}, nil
+	return time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())
 }
 
 // cpuTime reads a process's CPU-time clock, whose id is made like clock_getcpuclockid(3) does.
@@ -130,38 +123,31 @@ func Clock(id int32) time.Duration {
 }
 
 // Costs returns the cost of each process in after since before. The cost of a process that is not
-// in before is its whole usage.
+// in before is its whole usage. When a process ends, its parent's EndedUser and EndedSys grow by its
+// whole usage. Costs subtracts the part before, which is not a cost of this time.
+//
+// The CPU time is that of the process's clock, which counts nanoseconds; clock ticks determine the
+// shares of user and system time. The CPU time of ended children is added, which the kernel reports
+// in ticks only.
 func Costs(before, after []Usage) []Cost {
-	var s Sum
-	s.Add(before, after)
-	return s.Costs()
-}
-
-// Sum adds up the costs of processes in several spans of time. It is ready to use.
-type Sum struct{ all []processSum }
-
-type processSum struct {
-	Usage
-	hasRan bool // the kernel reports Ran
-}
-
-// Add adds a span between two looks. The cost of a process that is not in before is its whole
-// usage. When a process ends, its parent's EndedUser and EndedSys grow by its whole usage. Add
-// subtracts the part before the span, which is not a cost of the span.
-func (s *Sum) Add(before, after []Usage) {
 	was := make(map[int]Usage, len(before))
 	for _, u := range before {
 		was[u.PID] = u
 	}
 	counted := endedSince(before, after)
-	for _, u := range after {
-		at := slices.IndexFunc(s.all, func(x processSum) bool { return x.PID == u.PID })
-		if at < 0 {
-			at = len(s.all)
-			s.all = append(s.all, processSum{Usage{Cost: Cost{PID: u.PID, Name: u.Name}}, true})
-		}
-		counted -= s.all[at].add(was[u.PID], u, counted)
+	costs := make([]Cost, len(after))
+	for i, u := range after {
+		costs[i] = u.since(was[u.PID], &counted)
 	}
+	return costs
+}
+
+// Spent returns the CPU time of the Costs.
+func Spent(before, after []Usage) (total time.Duration) {
+	for _, c := range Costs(before, after) {
+		total += c.CPU()
+	}
+	return total
 }
 
 // endedSince returns the CPU time in before of processes that are not in after.
@@ -174,49 +160,31 @@ func endedSince(before, after []Usage) (total time.Duration) {
 	return total
 }
 
-// add adds a span of a process. It subtracts up to counted from its ended children, and returns how
-// much.
-func (s *processSum) add(was, is Usage, counted time.Duration) (subtracted time.Duration) {
-	s.User += is.User - was.User
-	s.Sys += is.Sys - was.Sys
-	s.Voluntary += is.Voluntary - min(was.Voluntary, is.Voluntary)
-	s.Involuntary += is.Involuntary - min(was.Involuntary, is.Involuntary)
-	s.MinorFaults += is.MinorFaults - min(was.MinorFaults, is.MinorFaults)
-	s.MajorFaults += is.MajorFaults - min(was.MajorFaults, is.MajorFaults)
-	s.RSS = is.RSS
-	s.Ran += is.Ran - was.Ran
-	s.hasRan = s.hasRan && is.Ran > 0
-	user, sys := is.EndedUser-was.EndedUser, is.EndedSys-was.EndedSys
-	if ended := user + sys; ended > 0 {
-		subtracted = min(counted, ended)
-		rest := float64(ended-subtracted) / float64(ended)
-		s.EndedUser += time.Duration(rest * float64(user))
-		s.EndedSys += time.Duration(rest * float64(sys))
+// since returns the cost of a process. It subtracts up to counted from that of ended children, and
+// that from counted.
+func (u *Usage) since(was Usage, counted *time.Duration) Cost {
+	c := Cost{
+		PID: u.PID, Name: u.Name, User: u.User - was.User, Sys: u.Sys - was.Sys, RSS: u.RSS,
+		Voluntary:   u.Voluntary - min(was.Voluntary, u.Voluntary),
+		Involuntary: u.Involuntary - min(was.Involuntary, u.Involuntary),
 	}
-	return subtracted
-}
-
-// Costs returns the cost of each process. The total is that of the process's clock, which counts
-// nanoseconds; clock ticks determine the shares of user and system time. Costs adds the CPU time of
-// ended children, which the kernel reports in ticks only.
-func (s *Sum) Costs() []Cost {
-	costs := make([]Cost, len(s.all))
-	for i := range s.all {
-		x := &s.all[i]
-		c := x.Cost
-		if ticked := c.CPU(); x.hasRan {
-			share := 0.5
-			if ticked > 0 {
-				share = float64(c.User) / float64(ticked)
-			}
-			c.User = time.Duration(share * float64(x.Ran))
-			c.Sys = x.Ran - c.User
+	if ticked := c.CPU(); u.Ran > 0 { // the kernel reports it
+		ran, share := u.Ran-was.Ran, 0.5
+		if ticked > 0 {
+			share = float64(c.User) / float64(ticked)
 		}
-		c.User += x.EndedUser
-		c.Sys += x.EndedSys
-		costs[i] = c
+		c.User = time.Duration(share * float64(ran))
+		c.Sys = ran - c.User
 	}
-	return costs
+	user, sys := u.EndedUser-was.EndedUser, u.EndedSys-was.EndedSys
+	if ended := user + sys; ended > 0 {
+		subtracted := min(*counted, ended)
+		*counted -= subtracted
+		rest := float64(ended-subtracted) / float64(ended)
+		c.User += time.Duration(rest * float64(user))
+		c.Sys += time.Duration(rest * float64(sys))
+	}
+	return c
 }
 
 // Scale multiplies the CPU times of all processes by a factor so that their sum is total.
@@ -233,12 +201,4 @@ func Scale(costs []Cost, total time.Duration) {
 		c := &costs[i]
 		c.User, c.Sys = time.Duration(by*float64(c.User)), time.Duration(by*float64(c.Sys))
 	}
-}
-
-// CPU returns the sum of the CPU time of all processes.
-func (s *Sum) CPU() (total time.Duration) {
-	for _, c := range s.Costs() {
-		total += c.CPU()
-	}
-	return total
 }

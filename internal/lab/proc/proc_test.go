@@ -130,38 +130,20 @@ func TestCostsCombineClockAndTicks(t *testing.T) {
 	}
 }
 
-func TestSumLeavesOutTimeBetweenSpans(t *testing.T) {
-	const ms = time.Millisecond
-	at := func(user, sys, ran time.Duration, rss int64) []proc.Usage {
-		return []proc.Usage{{Ran: ran, Cost: proc.Cost{PID: 5, User: user, Sys: sys, Voluntary: uint64(ran / ms),
-			RSS: rss * int64(os.Getpagesize())}}}
-	}
-	var s proc.Sum
-	s.Add(at(100*ms, 0, 104*ms, 1), at(100*ms, 10*ms, 111*ms, 3))
-	s.Add(at(500*ms, 300*ms, 801*ms, 9), at(530*ms, 300*ms, 829*ms, 8))
-	want := proc.Cost{
-		PID: 5, User: 26250 * time.Microsecond, Sys: 8750 * time.Microsecond, Voluntary: 7 + 28,
-		RSS: int64(8 * os.Getpagesize()),
-	}
-	if got := s.Costs(); len(got) != 1 || got[0] != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	testkit.Equal(t, s.CPU(), 35*ms)
-}
-
 // The parent's time of ended children includes what was counted for a child before it ended.
-func TestSumCountsEndedChildrenOnce(t *testing.T) {
+func TestEndedChildrenAreCountedOnce(t *testing.T) {
 	const ms = time.Millisecond
 	parent := func(ran, ended time.Duration) proc.Usage {
 		return proc.Usage{Ran: ran, EndedUser: ended, Cost: proc.Cost{PID: 5, User: ran}}
 	}
 	child := func(ran time.Duration) proc.Usage { return proc.Usage{Ran: ran, Cost: proc.Cost{PID: 6, User: ran}} }
-	var s proc.Sum
-	s.Add([]proc.Usage{parent(10*ms, 0)}, []proc.Usage{parent(20*ms, 0), child(300 * ms)})
-	s.Add([]proc.Usage{parent(20*ms, 0), child(300 * ms)}, []proc.Usage{parent(30*ms, 340*ms)})
-	// No look found this short-lived child.
-	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)})
-	testkit.Equal(t, s.CPU(), 30*ms+340*ms+10*ms)
+	looks := [][]proc.Usage{
+		{parent(10*ms, 0)}, {parent(20*ms, 0), child(300 * ms)}, {parent(30*ms, 340*ms)},
+		{parent(40*ms, 350*ms)}, // no look found this short-lived child
+	}
+	for i, want := range []time.Duration{10*ms + 300*ms, 10*ms + 40*ms, 10*ms + 10*ms} {
+		testkit.Equal(t, proc.Spent(looks[i], looks[i+1]), want, i)
+	}
 }
 
 func TestUsagesIncludeEndedThreads(t *testing.T) {
@@ -311,22 +293,4 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 	testkit.Equal(t, size(), before, "bytes with a closed file")
 	own[0].PID = 1 << 29 // above any process's number
 	testkit.Equal(t, size(), 0)
-}
-
-// The first access to each page is a fault of the process.
-func TestPageFaultsAreCounted(t *testing.T) {
-	const pages = 1000
-	size := os.Getpagesize()
-	self := []proc.Process{{PID: os.Getpid()}}
-	memory, err := syscall.Mmap(-1, 0, pages*size, syscall.PROT_READ|syscall.PROT_WRITE,
-		syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	testkit.Must(t, err)
-	defer syscall.Munmap(memory)
-	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // fails on systems without huge pages
-	before := testkit.Value(proc.Usages(self))(t)
-	for i := range pages {
-		memory[i*size] = 1
-	}
-	after := testkit.Value(proc.Usages(self))(t)
-	testkit.Between(t, proc.Costs(before, after)[0].MinorFaults, pages, 10*pages, "faults")
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/document"
@@ -21,27 +20,21 @@ func (t *Table) lines() (lines []rowLine) {
 	return lines
 }
 
-// Outputs of columns.
-const (
-	always   = document.Brief | document.Terminal | document.Page
-	detailed = document.Terminal | document.Page
-)
-
 // resultColumns returns the columns of a condition's table. Names of times end in their unit.
 func (a *Report) resultColumns() []document.Column[rowLine] {
 	weight := document.Interval("weight_us", func(l rowLine) stat.Interval { return l.WeightUs })
-	weight[0] = weight[0].For(always, "µs/request", func(l rowLine) string {
+	weight[0] = weight[0].For("µs/request", func(l rowLine) string {
 		if l.Trials == 0 {
 			return "failed"
 		}
 		return fixed(2, l.WeightUs.Mid)
-	})
+	}).InBrief()
 	ratio := document.Interval("ratio", func(l rowLine) stat.Interval { return l.Ratio.Interval })
-	ratio[0] = ratio[0].For(always, "times", unlessFailed(func(l rowLine) string { return ratioText(l) }))
-	ratio[1] = ratio[1].For(always, confidence()+"\ninterval",
-		unlessControl(func(l rowLine) string { return intervalText(l.Ratio.Interval) }))
+	ratio[0] = ratio[0].For("times", unlessFailed(func(l rowLine) string { return ratioText(l) })).InBrief()
+	ratio[1] = ratio[1].For(confidence()+"\ninterval",
+		unlessControl(func(l rowLine) string { return intervalText(l.Ratio.Interval) })).InBrief()
 	finding := document.Text("finding", func(l rowLine) string { return l.Ratio.Finding().String() }).
-		For(detailed, "finding", unlessControl(func(l rowLine) string {
+		For("finding", unlessControl(func(l rowLine) string {
 			if !l.Ratio.Known() {
 				return ""
 			}
@@ -60,7 +53,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 		}),
 		document.Text("scenario", func(l rowLine) string { return l.Scenario.Name }),
 		document.Text("contender", func(l rowLine) string { return l.Name }).
-			For(always, "", func(l rowLine) string { return l.Title }),
+			For("", func(l rowLine) string { return l.Title }).InBrief(),
 		document.Text("kind", func(l rowLine) string { return string(l.Kind) }),
 		document.Count("trials", func(l rowLine) int { return l.Trials }),
 	}
@@ -94,43 +87,34 @@ func splitColumns() []document.Column[rowLine] {
 		})
 	}
 	return []document.Column[rowLine]{
-		document.Column[rowLine]{}.For(document.Terminal, "user", part(func(p analyze.Part) float64 { return p.UserUs })),
-		document.Column[rowLine]{}.For(document.Terminal, "sys", part(func(p analyze.Part) float64 { return p.SysUs })),
+		document.Column[rowLine]{}.For("user", part(func(p analyze.Part) float64 { return p.UserUs })),
+		document.Column[rowLine]{}.For("sys", part(func(p analyze.Part) float64 { return p.SysUs })),
 	}
 }
 
 func loadColumns() []document.Column[rowLine] {
 	all := []document.Column[rowLine]{
 		document.Figure("requests_per_sec", func(l rowLine) float64 { return l.PerSecond.Mid }).
-			For(always, "requests/s", unlessFailed(func(l rowLine) string { return fixed(0, l.PerSecond.Mid) })),
+			For("requests/s", unlessFailed(func(l rowLine) string { return fixed(0, l.PerSecond.Mid) })).InBrief(),
 	}
-	for _, q := range []struct {
-		name  string
-		share float64
-		head  string
-		in    document.Outputs
-	}{
-		{"p50_ms", 0.5, "p50", detailed}, {"p90_ms", 0.9, "", 0}, {"p99_ms", 0.99, "p99", always},
-		{"p999_ms", 0.999, "", 0}, {"max_ms", 1, "", 0},
-	} {
-		of := func(l rowLine) time.Duration { return l.Latency().Quantile(q.share) }
-		all = append(all, document.Figure(q.name, func(l rowLine) float64 { return ms(of(l)) }).
-			For(q.in, q.head, unlessFailed(func(l rowLine) string { return fmt.Sprintf("%.2fms", ms(of(l))) })))
+	quantile := func(name string, share float64) document.Column[rowLine] {
+		return document.Figure(name, func(l rowLine) float64 { return ms(l.Latency().Quantile(share)) })
 	}
-	return all
+	shown := func(share float64) func(rowLine) string {
+		return unlessFailed(func(l rowLine) string { return fixed(2, ms(l.Latency().Quantile(share))) + "ms" })
+	}
+	return append(all, quantile("p50_ms", 0.5).For("p50", shown(0.5)), quantile("p90_ms", 0.9),
+		quantile("p99_ms", 0.99).For("p99", shown(0.99)).InBrief(), quantile("p999_ms", 0.999), quantile("max_ms", 1))
 }
 
 func processColumns() []document.Column[rowLine] {
 	return []document.Column[rowLine]{
-		document.Column[rowLine]{}.For(document.Terminal, "switches",
+		document.Figure("voluntary_switches_per_request", func(l rowLine) float64 { return l.Voluntary }),
+		document.Figure("involuntary_switches_per_request", func(l rowLine) float64 { return l.Involuntary }),
+		document.Column[rowLine]{}.For("switches",
 			unlessFailed(func(l rowLine) string { return fixed(2, l.Voluntary+l.Involuntary) })),
-		document.Figure("voluntary_switches_per_request", func(l rowLine) float64 { return l.Voluntary }).
-			For(document.Page, "switches\nwaiting", unlessFailed(func(l rowLine) string { return fixed(3, l.Voluntary) })),
-		document.Figure("involuntary_switches_per_request", func(l rowLine) float64 { return l.Involuntary }).
-			For(document.Page, "switches\nforced",
-				unlessFailed(func(l rowLine) string { return fixed(3, l.Involuntary) })),
 		document.Figure("rss_bytes", func(l rowLine) float64 { return l.RSS }).
-			For(detailed, "MB", unlessFailed(func(l rowLine) string { return fixed(0, l.RSS/1e6) })),
+			For("MB", unlessFailed(func(l rowLine) string { return fixed(0, l.RSS/1e6) })),
 	}
 }
 

@@ -102,7 +102,7 @@ func (two *RunComparison) WriteText(w io.Writer) error {
 	if len(two.Tables) == 0 {
 		d.Add(document.Lines{"No contender was measured in both under the same condition."})
 	}
-	return write(w, d.Text(document.Form{Out: document.Terminal}))
+	return write(w, d.Text(document.Form{}))
 }
 
 type differences []string

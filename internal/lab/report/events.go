@@ -88,43 +88,40 @@ func memorySentence(lines []caseLine) string {
 
 // caseColumns returns the columns of the table of cases. Some are in the details only.
 func (a *Report) caseColumns() []document.Column[caseLine] {
-	count := func(name, head string, in document.Outputs, of func(caseLine) int) document.Column[caseLine] {
-		return document.Count(name, of).For(in, head, func(l caseLine) string { return strconv.Itoa(of(l)) })
-	}
-	outcome := func(o sample.Outcome) document.Column[caseLine] {
-		name := strings.ReplaceAll(string(o), " ", "_")
-		return count(name, string(o), always, func(l caseLine) int { return l.sum.Outcomes[o] })
+	count := func(name, head string, of func(caseLine) int) document.Column[caseLine] {
+		return document.Count(name, of).For(head, func(l caseLine) string { return strconv.Itoa(of(l)) })
 	}
 	all := []document.Column[caseLine]{
 		document.Text("case", func(l caseLine) string { return l.Name }).
-			For(always, "", func(l caseLine) string { return l.Title }),
-		count("requests", "requests", detailed, func(l caseLine) int { return l.sum.Sent() }),
-		count("lost", "lost", always, func(l caseLine) int { return l.sum.Lost() }),
+			For("", func(l caseLine) string { return l.Title }).InBrief(),
+		count("requests", "requests", func(l caseLine) int { return l.sum.Sent() }),
+		count("lost", "lost", func(l caseLine) int { return l.sum.Lost() }).InBrief(),
 	}
 	for _, o := range sample.Outcomes()[1:] {
-		all = append(all, outcome(o))
+		all = append(all, count(strings.ReplaceAll(string(o), " ", "_"), string(o),
+			func(l caseLine) int { return l.sum.Outcomes[o] }).InBrief())
 	}
 	all = append(all,
 		document.Figure("lost_within_s", func(l caseLine) float64 { return lossTime(&l).Seconds() }).
-			For(detailed, "lost within", func(l caseLine) string {
+			For("lost within", func(l caseLine) string {
 				if l.sum.Lost() == 0 {
 					return ""
 				}
 				return seconds(lossTime(&l))
 			}),
 		document.Figure("p99_ms", func(l caseLine) float64 { return l.p99() }).
-			For(always, "p99", func(l caseLine) string {
+			For("p99", func(l caseLine) string {
 				if math.IsInf(l.p99(), 1) {
 					return "lost"
 				}
 				return fixed(0, l.p99()) + " ms"
-			}),
+			}).InBrief(),
 		document.Figure("slowest_ms", func(l caseLine) float64 { return float64(l.sum.Slowest) / 1e6 }).
-			For(detailed, "slowest", func(l caseLine) string { return wholeMillis(l.sum.Slowest) }),
+			For("slowest", func(l caseLine) string { return wholeMillis(l.sum.Slowest) }),
 		document.Figure("latest_ms", func(l caseLine) float64 { return float64(l.sum.Latest) / 1e6 }).
-			For(detailed, "sent late by", func(l caseLine) string { return wholeMillis(l.sum.Latest) }))
+			For("sent late by", func(l caseLine) string { return wholeMillis(l.sum.Latest) }))
 	if a.Events.HasCrowd() {
-		all = append(all, count("crowd", "slow clients", detailed, func(l caseLine) int {
+		all = append(all, count("crowd", "slow clients", func(l caseLine) int {
 			_, most := l.Peak()
 			return most.Crowd
 		}), sizeColumn("memory_bytes", "memory", func(first, most sample.Moment) int64 { return most.Memory }),
@@ -147,7 +144,7 @@ func (l *caseLine) p99() float64 {
 func sizeColumn(name, head string, of func(first, most sample.Moment) int64) document.Column[caseLine] {
 	value := func(l caseLine) int64 { return of(l.Peak()) }
 	return document.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
-		For(always, head, func(l caseLine) string { return megabytes(value(l)) })
+		For(head, func(l caseLine) string { return megabytes(value(l)) }).InBrief()
 }
 
 func lossTime(l *caseLine) time.Duration { return l.Traffic.LastLost - l.Traffic.FirstLost }
@@ -156,25 +153,17 @@ func (a *Report) addEvents(d *document.Document) {
 	if a.Events == nil {
 		return
 	}
-	if all := a.streamTables(); len(all) > 0 {
-		for _, t := range all {
-			d.Add(document.Heading{Level: 3, Text: t.Title}, t.Table())
-		}
-		d.Add(document.Note(streamsNote))
+	d.Add(a.caseTables(false)...)
+	if len(a.streamTables()) > 0 {
 		return
 	}
-	lines := a.caseLines()
 	note := "Requests, and what their clients received."
 	for _, g := range a.Events.Groups {
 		note += fmt.Sprintf(" %s: %v requests per second.", g.Name, g.Rate)
 	}
-	strips := document.NewTable(2, []string{"", "seconds"}, nil)
-	for _, l := range lines {
-		strips.Add("", l.Title, l.strip())
-	}
-	d.Add(a.caseTable(), document.Note(fmt.Sprintf("%s No client sends a request twice. A client waits %v for a response.",
-		note, a.Events.Timeout)), inText(document.Paragraph{
-		Text: "Each character is a second: all requests were responded to (.), some (o) or none (#)."}, strips))
+	d.Add(document.Note(fmt.Sprintf("%s No client sends a request twice. A client waits %v for a response.", note,
+		a.Events.Timeout)))
+	lines := a.caseLines()
 	for i := range lines {
 		l := &lines[i]
 		chart := a.strip(l)
@@ -182,12 +171,22 @@ func (a *Report) addEvents(d *document.Document) {
 			chart.Legend = outcomeLegend(lines)
 		}
 		d.Add(document.Heading{Level: 3, Text: l.Title}, document.Note(l.About+". "+marksText(l.Case)),
-			document.Chart{Drawing: chart})
+			document.Chart{Drawing: chart,
+				Text: l.strip() + "   a second each: all requests were responded to (.), some (o) or none (#)"})
 	}
 }
 
-func (a *Report) caseTable() *document.Table {
-	return document.Rows(1, a.caseColumns(), a.caseLines(), nil)
+// caseTables returns the table of the cases, or one for each kind and number of streams.
+func (a *Report) caseTables(brief bool) (blocks []document.Block) {
+	streams := a.streamTables()
+	if len(streams) == 0 {
+		return []document.Block{document.Rows(brief, 1, a.caseColumns(), a.caseLines(), nil)}
+	}
+	for _, t := range streams {
+		blocks = append(blocks, document.Heading{Level: 3, Text: t.Title},
+			document.Rows(brief, 1, streamColumns(), t.cases, nil))
+	}
+	return append(blocks, document.Note(streamsNote))
 }
 
 // strip returns a character for each second.

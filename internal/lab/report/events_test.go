@@ -156,8 +156,8 @@ func TestStreamsAreTables(t *testing.T) {
 	var text strings.Builder
 	testkit.Must(t, New(again).WriteBrief(&text))
 	const (
-		a = "  A    2.5 KB   10.0 µs  5.0 ms  10.0 ms"
-		b = "  B   10.0 KB   10.0 µs  5.0 ms  10.0 ms                2\n"
+		a = "  A    2.5 KB   10.0 µs  5.0 ms  10.0 ms              0\n"
+		b = "  B   10.0 KB   10.0 µs  5.0 ms  10.0 ms              0       2\n"
 	)
 	for _, want := range []string{
 		"No stream was lost with A. B lost 2 of 3 streams.", "4 clients: tokens", a, b,

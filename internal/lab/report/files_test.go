@@ -53,11 +53,12 @@ func TestFilesHaveAllResults(t *testing.T) {
 func TestFileNamesAreKnownBeforeTheRun(t *testing.T) {
 	targets := fixture()
 	targets.Targets = []sample.Target{{Row: "r", Contender: "c", Metric: sample.CPU}}
-	known := FileNames()
 	for _, run := range []*sample.Run{fixture(), targets} {
-		for _, f := range New(run).Files() {
-			if !slices.Contains(known, f.Name) {
-				t.Errorf("%s is not among %q", f.Name, known)
+		dir := t.TempDir()
+		testkit.Must(t, New(run).WriteFiles(dir))
+		for _, e := range testkit.Value(os.ReadDir(dir))(t) {
+			if !slices.Contains(FileNames(), e.Name()) {
+				t.Errorf("%s is not among %q", e.Name(), FileNames())
 			}
 		}
 	}

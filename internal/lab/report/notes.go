@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,32 +178,4 @@ func percentOfCore(us float64) string {
 		digits = 1
 	}
 	return fixed(digits, percent) + " %"
-}
-
-// fewShares is the number of contenders that a sentence names. Of more it names three.
-const fewShares = 8
-
-// Shares returns what the costs mean, in a sentence. Of many contenders it names the control, the
-// cheapest and the most expensive.
-func (a *Report) Shares() string {
-	rows := a.sharers()
-	if len(rows) == 0 {
-		return ""
-	}
-	where := ""
-	if c := rows[0].Condition; !c.Saturated() {
-		where = fmt.Sprintf("Measured at %s requests/s, where servers wait between requests, ", loadreport.Count(c.Rate))
-	}
-	if len(rows) > fewShares {
-		byCost := func(x, y *analyze.Row) int { return cmp.Compare(x.WeightUs.Mid, y.WeightUs.Mid) }
-		least, most := slices.MinFunc(rows, byCost), slices.MaxFunc(rows, byCost)
-		rows = slices.DeleteFunc(rows, func(r *analyze.Row) bool {
-			return r.Kind != sample.Control && r != least && r != most
-		})
-	}
-	texts := make([]string, len(rows))
-	for i, row := range rows {
-		texts[i] = row.Title + " " + percentOfCore(row.WeightUs.Mid)
-	}
-	return fmt.Sprintf("%s1,000 requests/s use this share of a core: %s.", where, strings.Join(texts, ", "))
 }

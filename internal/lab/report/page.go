@@ -20,24 +20,16 @@ func (a *Report) writePage(w io.Writer) error { return write(w, a.document().Pag
 
 // WriteText writes the whole report for a terminal.
 func (a *Report) WriteText(w io.Writer) error {
-	return write(w, a.document().Text(document.Form{Out: document.Terminal}))
+	return write(w, a.document().Text(document.Form{}))
 }
 
 func (a *Report) writeMarkdown(w io.Writer) error {
-	return write(w, a.document().Text(document.Form{Out: document.Terminal, Markdown: true}))
+	return write(w, a.document().Text(document.Form{Markdown: true}))
 }
 
 func write(w io.Writer, text string) error {
 	_, err := io.WriteString(w, text)
 	return err
-}
-
-// onPage returns blocks that are on the page only, and inText those of texts.
-func onPage(blocks ...document.Block) document.Only {
-	return document.Only{In: document.Page, Blocks: blocks}
-}
-func inText(blocks ...document.Block) document.Only {
-	return document.Only{In: document.Terminal, Blocks: blocks}
 }
 
 func (a *Report) document() *document.Document {
@@ -53,8 +45,7 @@ func (a *Report) document() *document.Document {
 		d.Add(a.weights(0))
 		a.addShares(d)
 	}
-	d.Add(document.Lines(a.Problems()), document.Note(strings.Join(a.Remarks(), " ")), a.contents(),
-		onPage(document.Paragraph{Class: "note narrow", Text: "On a narrow screen charts and tables scroll sideways."}))
+	d.Add(document.Lines(a.Problems()), document.Note(strings.Join(a.Remarks(), " ")), a.contents())
 	for i := range a.Tables {
 		a.addTable(d, i)
 	}
@@ -98,28 +89,34 @@ func (a *Report) addTable(d *document.Document, i int) {
 	} else {
 		d.Add(a.weights(i))
 	}
-	all := t.lines()
-	figures := document.Rows(1, a.resultColumns(), all, func(l rowLine) string { return string(l.Kind) })
-	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
+	details := func(summary string, shown document.Block, note string) {
+		blocks := []document.Block{shown}
+		if isFirst {
+			blocks = append(blocks, document.Note(note))
+		}
+		d.Add(document.Details{Summary: summary, Open: isFirst, Blocks: blocks})
+	}
+	details("All figures", document.Rows(false, 1, a.resultColumns(), t.lines(),
+		func(l rowLine) string { return string(l.Kind) }),
+		"Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it.")
+	d.Add(document.Paragraph{Text: t.ScenarioNote()})
 	a.addBuilds(d, t)
 	t.addPairs(d)
-	latency := document.Chart{Drawing: a.latencyPlot(t)}
+	latency := document.Chart{Title: "Latency", Drawing: a.latencyPlot(t)}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
 		latency.Caption = t.LatencyNote()
 	}
-	d.Add(onPage(document.Heading{Level: 3, Text: "Latency"}, latency))
-	d.Add(document.Warnings(t.warnings()))
-	blocks := []document.Block{figures}
-	if isFirst {
-		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it."))
-	}
-	d.Add(onPage(document.Details{Summary: "All figures", Open: isFirst, Blocks: blocks}))
+	d.Add(latency, document.Warnings(t.warnings()))
 	if len(t.Decompositions) > 0 {
-		d.Add(document.Details{Summary: "Differences by part", Open: isFirst, Blocks: t.decompositions()})
+		details("Differences by part, in µs of CPU time", t.decompositions(), fmt.Sprintf(
+			"Each figure is the median of the blocks' differences; the page has the %s interval of each. Parts and residual add up to the total. There is a residual because medians of parts need not add up to the median of sums.",
+			confidence()))
 	}
-	if len(t.Measured()) > 0 {
-		d.Add(document.Details{Summary: "Resources per request", Open: isFirst, Blocks: t.usage()})
+	if names := t.CallNames(); len(names) > 0 {
+		details("System calls per request", t.calls(names),
+			"The kernel counted them in a separate trial after the timed ones, because counting costs time. They stand beside the times and do not explain them: the cost of a call was not measured.")
 	}
+	d.Add(document.Warnings(t.Missing))
 }
 
 func (a *Report) addShares(d *document.Document) {
@@ -164,16 +161,11 @@ func (a *Report) addMethod(d *document.Document) {
 		{"machine", fmt.Sprintf("%s, %d processors, %.1f GB of memory", e.CPU, e.Cores, float64(e.Memory)/1e9)},
 		{"processors", a.Placement}, {"system", e.System + ", " + e.Kernel},
 		{"open files", fmt.Sprintf("at most %d per process", e.Nofile)}}...)
-	var kernel, files [][2]string
+	var kernel [][2]string
 	for _, name := range slices.Sorted(maps.Keys(e.Sysctls)) {
 		kernel = append(kernel, [2]string{name, e.Sysctls[name]})
 	}
-	for _, f := range a.Files() {
-		files = append(files, [2]string{f.Name, f.Content})
-	}
 	d.Add(document.Heading{Level: 2, Text: "How this was measured", ID: "method"}, document.Terms{Pairs: terms},
-		onPage(document.Details{Summary: "kernel settings during this run",
-			Blocks: []document.Block{document.Terms{Codes: true, Pairs: kernel}}},
-			document.Heading{Level: 3, Text: "Files"}, document.Note("These files are in the folder of this page:"),
-			document.Terms{Class: "files", Codes: true, Pairs: files}))
+		document.Details{Summary: "Kernel settings during this run",
+			Blocks: []document.Block{document.Terms{Codes: true, Pairs: kernel}}})
 }

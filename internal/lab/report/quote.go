@@ -155,11 +155,7 @@ func (q quotes) record(name string) (*table, error) {
 	}
 	rec := &table{facts: map[string]string{"date": run.Started.Format("2 January 2006")}}
 	var text bytes.Buffer
-	for _, f := range New(run).Files() {
-		if f.Name == csvFile || f.Name == targetsFile {
-			err = cmp.Or(err, f.write(&text))
-		}
-	}
+	err = New(run).writeCSV(&text)
 	rows, readErr := csv.NewReader(&text).ReadAll()
 	if err = cmp.Or(err, readErr); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@
 package report
 
 import (
+	"cmp"
 	"io"
 	"path/filepath"
 
@@ -33,74 +34,48 @@ func New(run *sample.Run) *Report {
 	return r
 }
 
-// Names of the files in a results folder.
+// Names of a report's files in a results folder.
 const (
-	PageFile = "report.html"
-	textFile = "report.md"
-	csvFile  = "results.csv"
+	PageFile    = "report.html"
+	textFile    = "report.md"
+	csvFile     = "results.csv"
+	targetsFile = "targets.csv" // in place of csvFile
 )
 
-// FileNames returns the names of the files and folders of results folders, whatever the run.
-func FileNames() []string {
-	names := []string{targetsFile}
-	for _, f := range New(new(sample.Run)).Files() {
-		names = append(names, f.Name)
-	}
-	return names
-}
+// FileNames returns the names of the files that WriteFiles writes, whatever the run.
+func FileNames() []string { return []string{PageFile, textFile, csvFile, targetsFile} }
 
-// File is a file of a results folder.
-type File struct {
-	Name    string
-	Content string // description for a reader
-	write   func(io.Writer) error
-}
-
-// Files returns the files that WriteFiles writes, and the journal and the configurations, the most
-// useful first.
-func (a *Report) Files() []File {
-	all := []File{{PageFile, "this page", a.writePage}, {textFile, "the report as Markdown", a.writeMarkdown}}
-	journal := File{sample.JournalFile, "all trials with their times, one JSON object per line", nil}
-	run := File{sample.RunFile, "everything else about the run", nil}
-	configs := File{sample.ConfigsDir + "/", "the nginx configurations of the run", nil}
-	switch {
-	case a.Events != nil && len(a.streamTables()) > 0:
-		return append(all, File{csvFile, "the streams of each case", func(w io.Writer) error {
-			var cases []*sample.Case
-			for _, t := range a.streamTables() {
-				cases = append(cases, t.cases...)
-			}
-			return document.WriteCSV(w, streamColumns(), cases)
-		}}, run)
-	case a.Events != nil:
-		return append(all, File{csvFile, "the table of cases", func(w io.Writer) error {
-			return document.WriteCSV(w, a.caseColumns(), a.caseLines())
-		}}, run)
-	case len(a.Run.Targets) > 0:
-		return append(all, File{targetsFile, "the targets, with the figures that they limit", func(w io.Writer) error {
-			return document.WriteCSV(w, a.targetColumns(), a.Targets)
-		}}, journal, run, configs)
-	}
-	return append(all, File{csvFile, "results of each contender under each condition", a.writeCSV},
-		journal, run, configs)
-}
-
-// WriteFiles writes everything but the run, the journal and the configurations into a results
-// folder. It continues after an error and returns the first.
+// WriteFiles writes the report's files into a results folder. It continues after an error and
+// returns the first.
 func (a *Report) WriteFiles(dir string) error {
+	table := csvFile
+	if len(a.Run.Targets) > 0 {
+		table = targetsFile
+	}
 	var first error
-	for _, file := range a.Files() {
-		if file.write == nil {
-			continue
-		}
-		if err := sample.WriteFile(filepath.Join(dir, file.Name), file.write); err != nil && first == nil {
-			first = err
-		}
+	for name, content := range map[string]func(io.Writer) error{
+		PageFile: a.writePage, textFile: a.writeMarkdown, table: a.writeCSV,
+	} {
+		first = cmp.Or(first, sample.WriteFile(filepath.Join(dir, name), content))
 	}
 	return first
 }
 
+// writeCSV writes the run's table: of cases or streams, of targets, or of contenders under each
+// condition.
 func (a *Report) writeCSV(w io.Writer) error {
+	switch {
+	case a.Events != nil && len(a.streamTables()) > 0:
+		var cases []*sample.Case
+		for _, t := range a.streamTables() {
+			cases = append(cases, t.cases...)
+		}
+		return document.WriteCSV(w, streamColumns(), cases)
+	case a.Events != nil:
+		return document.WriteCSV(w, a.caseColumns(), a.caseLines())
+	case len(a.Run.Targets) > 0:
+		return document.WriteCSV(w, a.targetColumns(), a.Targets)
+	}
 	var rows []rowLine
 	for i := range a.Tables {
 		rows = append(rows, a.Tables[i].lines()...)

@@ -11,19 +11,14 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
+// reason is why the experiment declares differences.
 type reason struct {
-	why     string
-	titles  []string // of the contenders that it concerns
-	aspects []string // what differs, such as "status" or "field Server"
-	all     []string // the differences
+	why         string
+	titles      []string // of the contenders that it concerns
+	differences []string
 }
 
 func (a *Report) reasons() (all []*reason) {
-	add := func(texts *[]string, text string) {
-		if !slices.Contains(*texts, text) {
-			*texts = append(*texts, text)
-		}
-	}
 	for _, e := range a.Entrants {
 		for _, d := range e.Declared {
 			at := slices.IndexFunc(all, func(r *reason) bool { return r.why == d.Why })
@@ -31,9 +26,11 @@ func (a *Report) reasons() (all []*reason) {
 				at = len(all)
 				all = append(all, &reason{why: d.Why})
 			}
-			add(&all[at].titles, e.Title)
-			add(&all[at].aspects, d.What)
-			all[at].all = append(all[at].all, fmt.Sprintf("%s: %s", e.Title, d.Difference))
+			r := all[at]
+			if !slices.Contains(r.titles, e.Title) {
+				r.titles = append(r.titles, e.Title)
+			}
+			r.differences = append(r.differences, fmt.Sprintf("%s: %s", e.Title, d.Difference))
 		}
 	}
 	return all
@@ -57,17 +54,15 @@ func (a *Report) addResponses(d *document.Document) {
 			differences = append(differences, fmt.Sprintf("%s: %s", e.Title, difference))
 		}
 	}
-	d.Add(document.Heading{Level: 2, Text: "Responses compared", ID: "equal"}, onPage(document.Note(
-		"Before the load every contender received two requests on one connection. Differences of its response from the control's are listed. A contender with a difference that the experiment does not declare is left out."), t),
-		document.Warnings(differences))
-	reasons := a.reasons()
-	if len(reasons) > 0 {
-		d.Add(document.Heading{Level: 3, Text: "Declared differences"})
-	}
-	for _, r := range reasons {
-		concerned := r.why + ": " + sample.List(r.titles)
-		d.Add(inText(document.Items{Texts: []string{concerned + ", in " + sample.List(r.aspects)}}), onPage(document.Details{
-			Class: "reason", Summary: concerned, Blocks: []document.Block{document.Items{Texts: r.all}}}))
+	d.Add(document.Heading{Level: 2, Text: "Responses compared", ID: "equal"}, document.Note(
+		"Before the load every contender received two requests on one connection. Differences of its response from the control's are listed. A contender with a difference that the experiment does not declare is left out."),
+		t, document.Warnings(differences))
+	for i, r := range a.reasons() {
+		if i == 0 {
+			d.Add(document.Heading{Level: 3, Text: "Declared differences"})
+		}
+		d.Add(document.Details{Class: "reason", Summary: r.why + ": " + sample.List(r.titles),
+			Blocks: []document.Block{document.Items{Texts: r.differences}}})
 	}
 }
 

@@ -16,9 +16,6 @@ type streamTable struct {
 	cases []*sample.Case
 }
 
-// Table returns the table for a reader.
-func (t streamTable) Table() *document.Table { return document.Rows(1, streamColumns(), t.cases, nil) }
-
 // streamTables returns a table for each kind and number, in the order of the cases.
 func (a *Report) streamTables() (all []streamTable) {
 	for i := range a.Events.Cases {
@@ -40,12 +37,12 @@ func streamColumns() []document.Column[*sample.Case] {
 	type line = *sample.Case
 	figure := func(name, head, unit string, of func(*sample.Streams) float64) document.Column[line] {
 		return document.Figure(name, func(c line) float64 { return of(c.Streams) }).
-			For(always, head, func(c line) string {
+			For(head, func(c line) string {
 				if v := of(c.Streams); !math.IsNaN(v) {
 					return fixed(1, v) + unit
 				}
 				return ""
-			})
+			}).InBrief()
 	}
 	quantile := func(step string, q float64) func(*sample.Streams) float64 {
 		return func(s *sample.Streams) float64 {
@@ -55,24 +52,24 @@ func streamColumns() []document.Column[*sample.Case] {
 			return math.NaN()
 		}
 	}
-	lost := func(name, head string, in document.Outputs, steps ...string) document.Column[line] {
-		return document.Text(name, func(c line) string { return lostStreams(c.Streams, steps) }).
-			For(in, head, func(c line) string { return lostStreams(c.Streams, steps) })
+	lost := func(name, head string, steps ...string) document.Column[line] {
+		of := func(c line) string { return lostStreams(c.Streams, steps) }
+		return document.Text(name, of).For(head, of).InBrief()
 	}
 	return []document.Column[line]{
 		document.Text("case", func(c line) string { return c.Name }).
-			For(always, "", func(c line) string { return c.Title }),
+			For("", func(c line) string { return c.Title }).InBrief(),
 		document.Count("clients", func(c line) int { return c.Streams.Clients }),
 		document.Count("open", func(c line) int { return c.Streams.Opened }).
-			For(detailed, "open", func(c line) string { return strconv.Itoa(c.Streams.Opened) }),
+			For("open", func(c line) string { return strconv.Itoa(c.Streams.Opened) }),
 		figure("stream_kb", "a stream", " KB", func(s *sample.Streams) float64 { return s.PerStream() / 1e3 }),
 		figure("event_us", "an event", " µs", func(s *sample.Streams) float64 { return float64(s.PerEvent()) / 1e3 }),
 		figure("p50_ms", "p50", " ms", quantile("", 0.5)),
 		figure("p99_ms", "p99", " ms", quantile("", 0.99)),
 		figure("stalled_p99_ms", "stalled", " ms", quantile("stall", 0.99)),
-		lost("lost", "lost", detailed, sample.Opening, "", "stall"),
-		lost("lost_reload", "reload", always, "reload"),
-		lost("lost_deploy", "deploy", always, "upgrade", "restart"),
+		lost("lost", "lost", sample.Opening, "", "stall"),
+		lost("lost_reload", "reload", "reload"),
+		lost("lost_deploy", "deploy", "upgrade", "restart"),
 	}
 }
 

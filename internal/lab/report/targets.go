@@ -12,24 +12,22 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-const targetsFile = "targets.csv"
-
 func (a *Report) targetColumns() []document.Column[analyze.TargetResult] {
 	type result = analyze.TargetResult
 	text := func(name, head string, of func(result) string) document.Column[result] {
-		return document.Text(name, of).For(always, head, of)
+		return document.Text(name, of).For(head, of)
 	}
 	figure := func(name, head string, of func(result) float64) document.Column[result] {
-		return document.Figure(name, of).For(always, head, func(r result) string { return metricText(r.Metric, of(r)) })
+		return document.Figure(name, of).For(head, func(r result) string { return metricText(r.Metric, of(r)) })
 	}
 	value := document.Interval("value", func(r result) stat.Interval { return r.Value })
-	value[0] = value[0].For(always, "ratio", func(r result) string {
+	value[0] = value[0].For("ratio", func(r result) string {
 		if r.Reference == "" {
 			return ""
 		}
 		return valueText(&r, r.Value.Mid)
 	})
-	value[1] = value[1].For(always, confidence()+"\ninterval", func(r result) string {
+	value[1] = value[1].For(confidence()+"\ninterval", func(r result) string {
 		if !r.Value.Known() {
 			return ""
 		}
@@ -87,7 +85,7 @@ func metricText(m sample.Metric, v float64) string {
 }
 
 func (a *Report) targetTable() *document.Table {
-	t := document.Rows(3, a.targetColumns(), a.Targets, nil)
+	t := document.Rows(false, 3, a.targetColumns(), a.Targets, nil)
 	for i := range t.Heads {
 		t.Heads[i].Class = "narrowed"
 	}

@@ -20,9 +20,6 @@ type Record struct {
 	Load  *load.Result           `json:"load,omitempty"`
 	Costs map[string][]proc.Cost `json:"costs,omitempty"` // of the servers' processes, by role
 
-	// Generator is the cost of this process: the generator and the lab.
-	Generator *proc.Cost `json:"generator,omitempty"`
-
 	Idle *Idle `json:"idle,omitempty"` // memory with idle connections; nil under load
 
 	// Attribution holds the kernel's counts; nil in a timed trial.
@@ -105,11 +102,8 @@ func (r *Record) Timed() bool {
 // numbers, so that their order does not matter.
 func (r *Record) Sum(role string, figure func(proc.Cost) float64) (sum float64) {
 	costs := r.Costs[role]
-	switch {
-	case role == "":
+	if role == "" {
 		costs = slices.Concat(slices.Collect(maps.Values(r.Costs))...)
-	case role == RoleGenerator && r.Generator != nil:
-		costs = []proc.Cost{*r.Generator}
 	}
 	for _, c := range costs {
 		sum += figure(c)
@@ -154,12 +148,8 @@ func Roles() []string {
 // Attribution holds what the kernel counted in a trial of its own. Counting costs time, so the
 // times of such a record are meaningless and its numbers alone are used.
 type Attribution struct {
-	// Calls are system calls by role and name; nil if they were not counted. RoleGenerator is
-	// this whole process.
+	// Calls are system calls by role and name; nil if they were not counted.
 	Calls map[string]map[string]uint64 `json:"calls,omitempty"`
 
 	Missing []string `json:"missing,omitempty"` // what could not be counted, and why
 }
-
-// RoleGenerator is the role of the load generator, which does not belong to a contender.
-const RoleGenerator = "generator"

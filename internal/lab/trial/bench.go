@@ -13,7 +13,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
@@ -141,12 +140,6 @@ type Generator interface {
 type Session interface {
 	Slice(ctx context.Context, d time.Duration, counts bool) (load.Slice, error)
 	Close() *load.Result
-}
-
-func remoteCost(r *load.Result) *proc.Cost {
-	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	return &proc.Cost{Name: sample.RoleGenerator, User: seconds(r.Generator.UserSeconds),
-		Sys: seconds(r.Generator.SysSeconds)}
 }
 
 // SessionCache is the number of TLS sessions that the generator keeps for a server.

@@ -80,7 +80,6 @@ type member struct {
 	lookedAt time.Time                // when that was
 	lastPID  int                      // the machine's, when the member's processes were last listed
 	cpu      map[string]time.Duration // by role, in its slices
-	own      proc.Sum                 // of this process, in its slices
 	least    time.Duration            // the shortest slice that suits it
 	rate     float64                  // requests per second in its last slice
 }

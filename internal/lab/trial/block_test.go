@@ -103,8 +103,7 @@ func checkSlices(t *testing.T, r *sample.Record, complete bool) {
 			spent += cpu
 		}
 	}
-	if r.Load.Requests != requests || r.Load.Errors.Total() != 0 || r.Sum("", sample.RSS) < 1<<20 ||
-		r.Generator == nil {
+	if r.Load.Requests != requests || r.Load.Errors.Total() != 0 || r.Sum("", sample.RSS) < 1<<20 {
 		t.Errorf("%s: %d requests in slices: %+v", name, requests, r.Load)
 	}
 	if r.Asleep.For < 200*time.Millisecond || r.Asleep.CPU < 0 {

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/proc"
 )
 
 // probe measures how fast the servers' processors are during a slice: every few milliseconds it
@@ -46,7 +45,6 @@ type probeThread struct {
 	mu   sync.Mutex    // guards the rest
 	took time.Duration // sum of the times of the work
 	n    int           // number of these times
-	cpu  time.Duration // of the thread, until the last of them
 }
 
 // newProbe makes a probe of some processors. Without processors it measures nothing.
@@ -78,9 +76,9 @@ func (p *probe) begin() {
 	}
 }
 
-// end switches the probe off. It returns the mean time of the work since begin, and the CPU time
-// that the probe has used. took is 0 if a processor was not probed.
-func (p *probe) end() (took, used time.Duration) {
+// end switches the probe off. It returns the mean time of the work since begin; 0 if a processor was
+// not probed.
+func (p *probe) end() (took time.Duration) {
 	p.on.Store(false)
 	missed := false
 	for _, t := range p.threads {
@@ -89,14 +87,13 @@ func (p *probe) end() (took, used time.Duration) {
 			took += t.took / time.Duration(t.n) / time.Duration(len(p.threads))
 		}
 		missed = missed || t.n == 0
-		used += t.cpu
-		t.took, t.n, t.cpu = 0, 0, 0
+		t.took, t.n = 0, 0
 		t.mu.Unlock()
 	}
 	if missed {
-		took = 0
+		return 0
 	}
-	return took, used
+	return took
 }
 
 func (p *probe) close() {
@@ -117,7 +114,6 @@ func (t *probeThread) run(cpu int, bound chan<- error) {
 		return
 	}
 	for range t.begin {
-		began := threadTime()
 		for t.probe.on.Load() {
 			pause := unix.NsecToTimespec(probeEvery.Nanoseconds())
 			_ = unix.Nanosleep(&pause, nil) // EINTR only shortens the pause
@@ -125,15 +121,12 @@ func (t *probeThread) run(cpu int, bound chan<- error) {
 				break
 			}
 			took := t.work()
-			now := threadTime()
 			t.mu.Lock()
 			if t.probe.on.Load() { // otherwise end was called meanwhile
 				t.took += took
 				t.n++
-				t.cpu += now - began
 			}
 			t.mu.Unlock()
-			began = now
 		}
 	}
 }
@@ -168,5 +161,3 @@ func (t *probeThread) sort() {
 		}
 	}
 }
-
-func threadTime() time.Duration { return proc.Clock(unix.CLOCK_THREAD_CPUTIME_ID) }

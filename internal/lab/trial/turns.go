@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -59,17 +58,13 @@ func (s *blockState) machineUse() (machineUse, error) {
 	if err != nil {
 		return machineUse{}, err
 	}
-	self, err := proc.Self(sample.RoleGenerator)
-	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + self.Ran}, err
+	user, sys := proc.Self()
+	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + user + sys}, nil
 }
 
 func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	s.announce(m)
 	if err := s.lookAsleep(m); err != nil {
-		return err
-	}
-	before, err := proc.Self(sample.RoleGenerator)
-	if err != nil {
 		return err
 	}
 	usages := m.usages
@@ -79,7 +74,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	}
 	s.probe.begin()
 	got, err := m.session.Slice(ctx, s.length, true)
-	probed, probeCPU := s.probe.end()
+	probed := s.probe.end()
 	if err != nil {
 		return err
 	}
@@ -101,13 +96,6 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 		first := m.session.Close().Errors.First
 		return s.fail(m, cmp.Or(m.diesSoon(), "no response in a slice: "+first+m.running.Printed()))
 	}
-	after, err := proc.Self(sample.RoleGenerator)
-	if err != nil {
-		return err
-	}
-	after.User -= min(probeCPU, after.User-before.User) // the probe is not part of the load
-	after.Ran -= min(probeCPU, after.Ran-before.Ran)
-	m.own.Add([]proc.Usage{before}, []proc.Usage{after})
 	for role, d := range spent {
 		m.cpu[role] += d
 		s.ownCPU += d
@@ -143,9 +131,7 @@ func (m *member) lookAndSum() (spent map[string]time.Duration, err error) {
 	}
 	spent = make(map[string]time.Duration, len(m.usages))
 	for role, usages := range m.usages {
-		var sum proc.Sum
-		sum.Add(before[role], usages)
-		spent[role] = sum.CPU()
+		spent[role] = proc.Spent(before[role], usages)
 	}
 	return spent, nil
 }
@@ -182,8 +168,8 @@ func (m *member) readClocks() bool {
 }
 
 // finish completes a member's record after its last slice and stops it. The record's CPU time is
-// that of the slices; page faults, context switches and the shares of user and system time are
-// those of the whole block.
+// that of the slices; context switches and the shares of user and system time are those of the whole
+// block.
 func (s *blockState) finish(m *member) error {
 	usages, err := m.running.Usages()
 	if err != nil {
@@ -202,11 +188,6 @@ func (s *blockState) finish(m *member) error {
 		costs := proc.Costs(m.start[role], now)
 		proc.Scale(costs, m.cpu[role])
 		m.rec.Costs[role] = costs
-	}
-	if own := m.own.Costs(); s.bench.Generator != nil {
-		m.rec.Generator = remoteCost(result)
-	} else if len(own) > 0 {
-		m.rec.Generator = &own[0]
 	}
 	m.rec.Others = max(0, m.rec.Others)
 	s.records = append(s.records, m.rec)
@@ -255,10 +236,12 @@ func (b *Bench) Attribute(ctx context.Context, block int, c sample.Condition, m 
 func callsByRole(before, after map[string][]proc.Usage, was, is proc.CallCounts) map[string]map[string]uint64 {
 	names := proc.CallNames()
 	calls := make(map[string]map[string]uint64)
-	for _, role := range append(sample.Roles(), sample.RoleGenerator) {
-		both := slices.Concat(pids(before, role), pids(after, role))
-		slices.Sort(both)
-		for _, pid := range slices.Compact(both) {
+	for _, role := range sample.Roles() {
+		pids := make(map[int]bool)
+		for _, u := range slices.Concat(before[role], after[role]) {
+			pids[u.PID] = true
+		}
+		for pid := range pids {
 			for number, n := range is[pid] {
 				if n -= was[pid][number]; n == 0 {
 					continue
@@ -271,14 +254,4 @@ func callsByRole(before, after map[string][]proc.Usage, was, is proc.CallCounts)
 		}
 	}
 	return calls
-}
-
-func pids(usages map[string][]proc.Usage, role string) (all []int) {
-	if role == sample.RoleGenerator {
-		return []int{os.Getpid()}
-	}
-	for _, u := range usages[role] {
-		all = append(all, u.PID)
-	}
-	return all
 }
