@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -348,10 +349,14 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 				panic("late")
 			case r.URL.Path == "/early":
 				panic("early")
+			case r.URL.Path == "/exit":
+				w.Header()["Transfer-Encoding"] = []string{"identity"}
+				fmt.Fprint(w, strings.Repeat("x", 1<<20))
+				runtime.Goexit()
 			}
 			fmt.Fprint(w, "ok")
 		}}, front.LogErrors(log.New(&logged, "", 0)))
-	for _, path := range []string{"/early", "/late", "/open", "/short"} {
+	for _, path := range []string{"/early", "/late", "/open", "/exit", "/short"} {
 		fails.Store(true)
 		got, err := a.attempt("GET", path, nil)
 		if path == "/early" && (err != nil || got.status != http.StatusBadGateway) || path != "/early" && err == nil {

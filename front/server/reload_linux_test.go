@@ -176,6 +176,7 @@ http {
 		location /file { alias DIR/large; }
 		location /limited { limit_req zone=slow burst=9; return 200; }
 		location /app { proxy_pass http://app; }
+		location /app/cached { proxy_pass http://app; proxy_cache z; proxy_cache_valid 1h; }
 		location /unlogged { access_log off; proxy_pass http://UPSTREAM; }
 		location /unlogged/app { access_log off; proxy_pass http://app; }
 	}
@@ -235,8 +236,8 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	for _, path := range []string{"/unbuffered", "/app"} {
 		begin(path, "GET "+path+host+"\r\n", "event")
 	}
-	for _, path := range []string{"/", "/silent", "/patient", "/patient/silent", "/app/silent", "/cached",
-		"/cached/silent", "/limited", "/limited?"} {
+	for _, path := range []string{"/", "/silent", "/patient", "/patient/silent", "/app/silent", "/app/cached",
+		"/cached", "/cached/silent", "/limited", "/limited?"} {
 		begin(path, "GET "+path+host+"\r\n", "")
 	}
 	begin("/file", "GET /file"+host+"\r\n", "200")
@@ -255,6 +256,8 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	}
 	testkit.WaitFor(t, "the end of the configuration of before",
 		func() bool { return !isOpen(filepath.Join(dir, "before.log")) })
+	stored := testkit.Value(filepath.Glob(filepath.Join(dir, "cache", "*[0-9a-f]")))(t)
+	testkit.Equal(t, len(stored), 0, "responses that were cut off are stored", stored)
 	begin("last", "GET /"+host+upgrade+"\r\n", "101")
 	begin("last app", "GET /app"+host+upgrade+"\r\n", "101")
 	s.Drain()

@@ -126,12 +126,13 @@ func (oneConn) Addr() net.Addr { return new(net.UnixAddr) }
 // call calls the handler, which cannot hijack the connection. As in net/http, a panic ends it, and
 // http.ErrAbortHandler is not logged.
 func (f *boundUpstream) call(w http.ResponseWriter, r *http.Request, isAborted *atomic.Bool) {
+	isComplete := false
 	defer func() {
 		why := recover()
 		if why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
 			f.errorLog.Logf(errorlog.LevelError, "panic in a bound handler: %v\n%s", why, debug.Stack())
 		}
-		if why != nil {
+		if !isComplete {
 			isAborted.Store(true)
 			panic(http.ErrAbortHandler)
 		}
@@ -140,6 +141,7 @@ func (f *boundUpstream) call(w http.ResponseWriter, r *http.Request, isAborted *
 		http.ResponseWriter
 		http.Flusher
 	}{w, w.(http.Flusher)}, r)
+	isComplete = r.Context().Err() == nil // otherwise the handler may have ended early
 }
 
 // receiveBound makes r the request that the handler receives.
