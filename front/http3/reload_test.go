@@ -80,7 +80,7 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 }
 
 // After a reload requests of before end within worker_shutdown_timeout, also at an address that is
-// removed.
+// removed, and perhaps added again by a configuration without the limit.
 func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{}, 2)
@@ -91,13 +91,17 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 			<-r.Context().Done()
 			ended <- struct{}{}
 		})))
-	s.main = "worker_shutdown_timeout 100ms;\n"
 	const blocks = "server { listen ADDR quic; location /app { proxy_pass http://app; } }"
-	s.reload(blocks)
-	for _, next := range []string{blocks, "server { listen OTHER quic; }"} {
+	const other = "server { listen OTHER quic; }"
+	for _, next := range [][]string{{blocks}, {other}, {other, blocks}} {
+		s.main = "worker_shutdown_timeout 100ms;\n"
+		s.reload(blocks)
 		c, _ := s.http3Client(nil)
 		result := s.begin(c, app)
-		s.reload(next)
+		s.main = ""
+		for _, config := range next {
+			s.reload(config)
+		}
 		testkit.Receive(t, ended, "the end of a request of before")
 		testkit.Contains(t, <-result, "Get ", "the error of a request of before")
 	}

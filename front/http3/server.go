@@ -159,10 +159,7 @@ func (s *socketServer) Replace(c quicserver.Config, atMost time.Duration) {
 	s.config.Store(&c)
 	s.retireAll()
 	if atMost > 0 {
-		for older := range s.open {
-			stop := time.AfterFunc(atMost, older.close)
-			context.AfterFunc(older.quic.Context(), func() { stop.Stop() })
-		}
+		s.closeAllAfter(atMost)
 	}
 	if s.listener != nil {
 		return
@@ -170,6 +167,14 @@ func (s *socketServer) Replace(c quicserver.Config, atMost time.Duration) {
 	s.isRetired = false
 	if err := s.listen(); err != nil { // the server has just been closed
 		c.ErrorLog.Printf("http3: %v", err)
+	}
+}
+
+// closeAllAfter closes the connections that are open now after a time. The caller holds mu.
+func (s *socketServer) closeAllAfter(d time.Duration) {
+	for c := range s.open {
+		stop := time.AfterFunc(d, c.close)
+		context.AfterFunc(c.quic.Context(), func() { stop.Stop() })
 	}
 }
 
@@ -205,6 +210,11 @@ func (s *socketServer) Retire(isReplaced bool) {
 // Drain implements quicserver.Server.
 func (s *socketServer) Drain(ctx context.Context, forOthers bool) error {
 	s.Retire(false)
+	if end, ok := ctx.Deadline(); ok { // also if ctx is canceled, and the socket stays open
+		s.mu.Lock()
+		s.closeAllAfter(time.Until(end))
+		s.mu.Unlock()
+	}
 	check := time.NewTicker(checkInterval)
 	defer check.Stop()
 	for s.isNeeded(forOthers) {

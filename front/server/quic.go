@@ -80,9 +80,9 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 }
 
 // startQUIC serves the UDP sockets that are not served yet. It closes those that cannot be served,
-// which ends Run.
-func (s *Server) startQUIC() {
-	hasFailed := func(q *quicSocket) bool { return q.server == nil && !s.serveQUIC(q) }
+// and calls failed with the errors.
+func (s *Server) startQUIC(failed func(error)) {
+	hasFailed := func(q *quicSocket) bool { return q.server == nil && !s.serveQUIC(q, failed) }
 	s.quicSockets = slices.DeleteFunc(s.quicSockets, hasFailed)
 	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, hasFailed)
 	if s.upgrader != nil {
@@ -92,10 +92,10 @@ func (s *Server) startQUIC() {
 	}
 }
 
-func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
+func (s *Server) serveQUIC(q *quicSocket, failed func(error)) (ok bool) {
 	server, err := s.options.HTTP3.Serve(s.http3Config(q))
 	if err != nil {
-		s.fail(fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err))
+		failed(fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err))
 		q.conn.Close()
 		return false
 	}
@@ -158,7 +158,7 @@ func (s *Server) closeNewQUIC(next []*quicSocket) {
 		if q.server == nil {
 			q.conn.Close()
 		} else if !q.in(s.quicSockets) {
-			s.removeQUIC(q, s.config.Front.ShutdownTimeout)
+			s.removeQUIC(q, 0) // its connections keep the time of their removal
 		}
 	}
 }
@@ -181,7 +181,8 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 		}
 	}
 	s.quicSockets = next
-	s.startQUIC()
+	// The configuration is active, and the next reload opens these sockets again.
+	s.startQUIC(func(err error) { s.printErrors("warning: not served: ", err) })
 }
 
 // removeQUIC ends a socket that the configuration does not have, within a time; 0 is no limit.

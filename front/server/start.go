@@ -318,7 +318,7 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	for i, socket := range s.sockets {
 		s.startSocket(socket, listeners[i])
 	}
-	s.startQUIC()
+	s.startQUIC(s.fail)
 	s.printDifference("listening on ", s.urls(), nil)
 	s.printOutcome()
 	s.watchCerts()
