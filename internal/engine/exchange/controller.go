@@ -5,12 +5,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"io/fs"
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"reflect"
-	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
@@ -203,22 +202,18 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 }
 
 // kernelCanRead reports whether the kernel may be able to copy from src. io.Copy passes wrappers
-// that hide the WriteTo of an *os.File or a *net.TCPConn. As in net/http, the kernel also reads
-// other types that embed an *os.File. Any other reader might call back into the response.
+// that hide the WriteTo of an *os.File or a *net.TCPConn. Any other reader might call back into the
+// response, also a type that embeds an *os.File, whose own Read net/http may pass over.
 func kernelCanRead(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R
 	}
 	switch src.(type) {
-	case *net.TCPConn, *net.UnixConn, interface {
-		fs.File
-		syscall.Conn
-	}:
+	case *os.File, *net.TCPConn, *net.UnixConn:
 		return true
-	case net.Conn:
-		return reflect.TypeOf(src).PkgPath() == "net"
 	}
-	return false
+	from := reflect.TypeOf(src).PkgPath()
+	return from == "net" || from == "os"
 }
 
 // copyFrom makes the connection copy from src. done reports whether it could. If not, err is
@@ -271,6 +266,9 @@ func (c copyWriter) Write(p []byte) (n int, err error) {
 		fitting = p[:min(int64(len(p)), max(0, w.Length-w.written))]
 	}
 	w.Mu.Unlock()
+	if len(fitting) == 0 { // Write returns the reason
+		fitting = p
+	}
 	if n, err = w.Write(fitting); err == nil && c.flushes {
 		err = w.FlushError()
 	}
