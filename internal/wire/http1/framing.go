@@ -173,12 +173,12 @@ func BodyAllowed(status int) bool {
 	return status >= 200 && status != 204 && status != 304
 }
 
-// ValidHost reports whether b is a valid value of a Host field: a name or an IPv6 address, and
+// ValidHost reports whether b is a valid value of a Host field: a name or an IP literal, and
 // optionally a port (RFC 9110, 7.2). An empty value is invalid, because it cannot be routed.
 func ValidHost(b []byte) bool {
 	n := span(b, hostByte)
 	if len(b) > 0 && b[0] == '[' {
-		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) {
+		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) && !ipFuture(b[1:n-1]) {
 			return false
 		}
 	}
@@ -186,6 +186,13 @@ func ValidHost(b []byte) bool {
 		return false
 	}
 	return n == len(b) || b[n] == ':' && span(b[n+1:], digitByte) == len(b)-n-1
+}
+
+// ipFuture reports whether b is an address of a later version of IP (RFC 3986, 3.2.2).
+func ipFuture(b []byte) bool {
+	version, address, _ := bytes.Cut(b, []byte("."))
+	return len(version) > 1 && version[0]|0x20 == 'v' && span(version[1:], hexByte) == len(version)-1 &&
+		len(address) > 0 && span(bytes.ReplaceAll(address, []byte(":"), []byte("a")), hostByte) == len(address)
 }
 
 // ipv6 reports whether b is an IPv6 address without a zone.

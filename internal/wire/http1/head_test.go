@@ -288,7 +288,8 @@ func TestHostsAreValidated(t *testing.T) {
 	for host, want := range map[string]bool{
 		"a": true, "a:80": true, "a:": true, "a%41": true, "%c3%a9": true, "[::1]": true, "[::1]:80": true, "..": true,
 		"a%zz": true, "": false, ":80": false, "a b": false, "a,b": false, "a@b": false, "a\x80": false,
-		"[v1.a:b]": false, "[fe80::1%25a]": false, "[]": false, "[::1]b": false,
+		"[v1.a:b]": true, "[vF0.~!]:1": true, "[v.a]": false, "[v1.]": false, "[v1]": false, "[v1.a/b]": false,
+		"[fe80::1%25a]": false, "[]": false, "[::1]b": false,
 		"a/b": false, "a#b": false, "a:b": false, "[::1": false, "[a.example]": false, "[abc]": false, "[:::]": false,
 	} {
 		testkit.Equal(t, ValidHost([]byte(host)), want, host)
