@@ -197,7 +197,7 @@ func (n *names) watch() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range n.hosts {
-		if h := &n.hosts[i]; h.name != "" && !(h.follows && n.options.OnDemand) {
+		if h := &n.hosts[i]; h.name != "" && (!h.follows || !n.options.OnDemand) {
 			h.timer = time.AfterFunc(time.Until(h.expires), func() { n.startLookup(i, true) })
 		}
 	}

@@ -216,7 +216,8 @@ func (r *Running) Place() Place { return r.At(r.Address) }
 func (r *Running) addFront(set Setting, port int) error {
 	conf := NginxConf{
 		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: filepath.Join(r.stage.dir, "etc"),
-		Port: port, Listen: r.Address, ListenHost: r.stage.host, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
+		Port: port, Listen: r.Address, ListenHost: r.stage.host, Host: set.Host, Protocol: r.Protocol,
+		Upstreams: r.upstreams, Set: r.Set,
 		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
 	if len(conf.Upstreams) == 0 && r.Site == "" {

@@ -143,7 +143,8 @@ func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 
 func (l *look) until(later *look, cores int) sample.Work {
 	return sample.Work{
-		Cores: cores, Length: later.at.Sub(l.at), Server: proc.Spent(l.server, later.server), Clients: later.lab - l.lab,
+		Cores: cores, Length: later.at.Sub(l.at),
+		Server: proc.Spent(l.server, later.server), Clients: later.lab - l.lab,
 		Busy: later.busy - l.busy, Stolen: later.stolen - l.stolen,
 	}
 }
