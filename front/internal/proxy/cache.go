@@ -39,22 +39,20 @@ type openedCache struct {
 
 // compileCaches opens the caches of the Config. A cache that a plan uses with the same name and
 // directory is kept, with its new limits.
-func compileCaches(c *core.Compiler) error {
+func compileCaches(c *core.Compiler) {
 	all := make(caches, len(c.Config.Caches))
 	c.Plan.Parts = append(c.Plan.Parts, all)
 	c.Plan.Measures = append(c.Plan.Measures, all.measure)
 	dirs := make(map[string]string)
 	for _, config := range c.Config.Caches {
 		if all[config.Name] != nil {
-			return fmt.Errorf("duplicate cache %q", config.Name)
+			c.Failf("duplicate cache %q", config.Name)
 		}
 		if config.Dir != "" {
 			dir, err := filepath.Abs(config.Dir)
-			if err != nil {
-				return err
-			}
+			c.Check("", err)
 			if other, ok := dirs[dir]; ok {
-				return fmt.Errorf("caches %q and %q have the same directory %q", other, config.Name, dir)
+				c.Failf("caches %q and %q have the same directory %q", other, config.Name, dir)
 			}
 			config.Dir, dirs[dir] = dir, config.Name
 		}
@@ -64,9 +62,7 @@ func compileCaches(c *core.Compiler) error {
 		key := fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels)
 		opened, err := core.AcquireForPlan(c, &c.State.Caches, key,
 			func() (*cache.Cache, error) { return cache.Open(config, c.Options.Logger()) }, (*cache.Cache).Close)
-		if err != nil {
-			return err
-		}
+		c.Check("", err)
 		one := &openedCache{cache: opened}
 		if all[config.Name] = one; c.Counting() {
 			one.counts = core.SharedCounts(c, "cache "+config.Name,
@@ -77,22 +73,19 @@ func compileCaches(c *core.Compiler) error {
 			opened.Begin()
 		})
 	}
-	return nil
 }
 
-func compileProxyCache(c *core.Compiler, of *proxy) (pc *proxyCache, err error) {
+func compileProxyCache(c *core.Compiler, of *proxy) *proxyCache {
 	p := of.from
 	if p.Cache == nil {
-		return nil, nil
+		return nil
 	}
-	pc = &proxyCache{zone: c.Text("cache", p.Cache.Zone), all: core.PlanPart[caches](c.Plan), isStreamed: of.isStreamed,
+	pc := &proxyCache{zone: c.Text("cache", p.Cache.Zone), all: core.PlanPart[caches](c.Plan), isStreamed: of.isStreamed,
 		skip: c.Texts("cache_bypass", p.Cache.Skip), purge: c.Texts("cache_purge", p.Cache.Purge)}
 	if pc.opened = pc.all[string(p.Cache.Zone)]; pc.opened == nil && pc.zone.Constant() {
-		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
+		c.Failf("unknown cache %q", p.Cache.Zone)
 	}
-	if pc.key, err = compileCacheKey(c, p); err != nil {
-		return nil, err
-	}
+	pc.key = compileCacheKey(c, p)
 	noStoreTexts(c, pc, p.Cache.NoStore)
 	policy := p.Cache.Policy
 	policy.Ignore = slices.Clip(policy.Ignore)
@@ -101,8 +94,10 @@ func compileProxyCache(c *core.Compiler, of *proxy) (pc *proxyCache, err error) 
 			policy.Ignore = append(policy.Ignore, name)
 		}
 	}
+	var err error
 	pc.rules, err = cache.Compile(policy, !ignoresField(p.Ignore, "X-Accel-Redirect"))
-	return pc, err
+	c.Check("", err)
+	return pc
 }
 
 // of returns the cache that an exchange uses; nil if it uses none.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"regexp"
@@ -29,13 +28,12 @@ type cacheKey struct {
 //
 // nginx's default is the same for all hosts, even if the upstream receives them, so that two hosts
 // of one upstream share responses. Here the Host that is sent belongs to the key.
-func compileCacheKey(c *core.Compiler, p *conf.Proxy) (key cacheKey, err error) {
+func compileCacheKey(c *core.Compiler, p *conf.Proxy) (key cacheKey) {
 	from := p.Cache.Key
 	switch {
 	case from != "":
 	case p.Protocol == "fastcgi":
-		return key,
-			errors.New("missing cache key: FastCGI requires one, such as $scheme$request_method$host$request_uri")
+		c.Failf("missing cache key: FastCGI requires one, such as $scheme$request_method$host$request_uri")
 	default:
 		from, key.hasTarget = "$scheme$proxy_host", true
 		var suffix conf.Text
@@ -49,7 +47,7 @@ func compileCacheKey(c *core.Compiler, p *conf.Proxy) (key cacheKey, err error) 
 	key.hasAuthorization = coversAuthorization(p, from)
 	key.hasRequestBody = slices.Contains(variablesOf(from), "request_body")
 	key.text = c.Text("cache key", from)
-	return key, nil
+	return key
 }
 
 func (k *cacheKey) eval(x *core.Exchange, p *proxy, target destination) string {

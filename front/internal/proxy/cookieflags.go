@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,19 +14,16 @@ import (
 type cookieFlags struct{ set, removed []string }
 
 // cookieFlagRules compiles CookieFlags. Patterns ignore case, as in nginx.
-func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
-	compiled, err := replaceRules(c, "proxy cookie flags", foldedRules(all))
-	if err != nil {
-		return nil, err
-	}
+func cookieFlagRules(c *core.Compiler, all []conf.Replace) []replaceRule {
+	compiled := replaceRules(c, "proxy: cookie flags", foldedRules(all))
 	for i := range compiled {
 		if to := &compiled[i].to; to.Constant() {
 			if _, unknown := parseCookieFlags(to.Literal); unknown != "" {
-				return nil, fmt.Errorf("unknown flag %q", unknown)
+				c.Failf("proxy: cookie flags: unknown flag %q", unknown)
 			}
 		}
 	}
-	return compiled, nil
+	return compiled
 }
 
 // parseCookieFlags parses flags, separated by spaces. unknown is the first unknown flag, or "".

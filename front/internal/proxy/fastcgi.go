@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,13 +26,13 @@ type paramRule struct {
 	ifNotEmpty bool
 }
 
-func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) {
+func newFastCGIRules(c *core.Compiler, from *conf.Proxy) *fastcgiRules {
 	g := &fastcgiRules{index: from.ParamIndex,
 		fields: headerRules{dropsHeader: from.NoHeader, sets: make(map[string]bool)}}
 	for _, p := range from.Params {
 		value := c.Text("fastcgi param "+p.Name, p.Value)
 		if p.Name == "" {
-			return nil, errors.New("a parameter has no name")
+			c.Failf("proxy: a parameter has no name")
 		}
 		field := strings.HasPrefix(p.Name, "HTTP_")
 		if field {
@@ -44,17 +42,17 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) 
 		g.params = append(g.params, paramRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""})
 	}
 	if len(from.Header) > 0 {
-		return nil, errors.New("the field Header requires HTTP: for FastCGI use Params named HTTP_")
+		c.Failf("proxy: the field Header requires HTTP: for FastCGI use Params named HTTP_")
 	}
 	if from.SplitPath == "" {
-		return g, nil
+		return g
 	}
 	p := c.ParsePattern("fastcgi split path", from.SplitPath, false)
 	if n := len(p.Re.Names()); n < 3 {
-		return nil, fmt.Errorf("split path %q: want two groups, for the script and the path info", from.SplitPath)
+		c.Failf("proxy: split path %q: want two groups, for the script and the path info", from.SplitPath)
 	}
 	g.split = p
-	return g, nil
+	return g
 }
 
 func (g *fastcgiRules) buildParams(x *core.Exchange, q *fetch.Request, opts *cache.OriginRequest) {

@@ -43,8 +43,7 @@ func compileUpstreams(c *core.Compiler) {
 			if u.find(config.Name) != nil {
 				c.Failf("duplicate upstream %q", config.Name)
 			}
-			_, err := serverGroup(c, config)
-			c.Check(fmt.Sprintf("upstream %q", config.Name), err)
+			serverGroup(c, fmt.Sprintf("upstream %q", config.Name), config)
 		})
 	}
 }
@@ -73,41 +72,29 @@ func boundTo(o *core.Options, name string) http.Handler {
 	return nil
 }
 
-// serverGroup makes a group. It shares what older plans know about its servers.
-func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error) {
+// serverGroup makes a group. It shares what older plans know about its servers. what precedes errors.
+func serverGroup(c *core.Compiler, what string, config *conf.Upstream) *upstreamGroup {
 	g := &upstreamGroup{servers: &fetch.Servers{Name: config.Name}}
 	g.counts = c.CountResponses("upstream", strings.ToLower(config.Name),
 		core.Metric{Name: "tare_upstream_responses_total",
 			Help: "Responses of an upstream, by class of the status; none are attempts without a response."},
 		core.Metric{Name: "tare_upstream_header_seconds",
 			Help: "Times until the head of an upstream's response arrived."})
-	var err error
-	if g.sticky, err = compileSticky(c, config.Sticky); err != nil {
-		return nil, err
-	}
+	g.sticky = compileSticky(c, what, config.Sticky)
 	state, err := core.AcquireForPlan(c, &c.State.Upstreams, config.Name,
 		func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
-	if err != nil {
-		return nil, err
-	}
-	options, err := upstreamOptions(c, config.Resolver)
-	if err != nil {
-		return nil, err
-	}
-	if g.servers.Peers, err = upstream.New(*config, state, options); err != nil {
-		return nil, err
-	}
+	c.Check(what, err)
+	g.servers.Peers, err = upstream.New(*config, state, upstreamOptions(c, what, config.Resolver))
+	c.Check(what, err)
 	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close)
 	g.key = c.Text("upstream "+config.Name, g.servers.Peers.Key())
 	transport := transportKey{config.Name, fetch.KeepAliveOf(g.servers.Peers.Config())}
 	g.servers.Transport, err = core.AcquireForPlan(c, &c.State.Transports, transport,
 		func() (*fetch.Transport, error) { return fetch.NewTransport(transport.keepAlive, nil), nil },
 		(*fetch.Transport).Close)
-	if err != nil {
-		return nil, err
-	}
+	c.Check(what, err)
 	core.PlanPart[upstreams](c.Plan)[strings.ToLower(config.Name)] = g
-	return g, nil
+	return g
 }
 
 // transportKey identifies a transport. Plans with the same settings share it.
@@ -117,15 +104,12 @@ type transportKey struct {
 }
 
 // targetGroup returns the group that To names, or makes one for the address in To.
-func targetGroup(c *core.Compiler, to string) (*upstreamGroup, error) {
+func targetGroup(c *core.Compiler, to string) *upstreamGroup {
 	if g := core.PlanPart[upstreams](c.Plan).find(to); g != nil {
-		return g, nil
+		return g
 	}
-	g, err := serverGroup(c, &conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
-	if err != nil {
-		return nil, fmt.Errorf("%q is not an upstream: %w", to, err)
-	}
-	return g, nil
+	return serverGroup(c, fmt.Sprintf("proxy: %q is not an upstream", to),
+		&conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
 }
 
 // find returns the group with a name or an address, or nil.
@@ -133,13 +117,12 @@ func (u upstreams) find(to string) *upstreamGroup { return u[strings.ToLower(to)
 
 // compileDynamicGroups returns the groups of a Proxy whose target has variables. All Proxies with
 // the same Resolver share them, and those of later plans.
-func compileDynamicGroups(c *core.Compiler, from *conf.Proxy) (*fetch.Groups, error) {
-	options, err := upstreamOptions(c, from.Resolver)
-	if err != nil {
-		return nil, err
-	}
-	return core.AcquireForPlan(c, &c.State.Dynamic, fmt.Sprintf("%+v", from.Resolver),
+func compileDynamicGroups(c *core.Compiler, from *conf.Proxy) *fetch.Groups {
+	options := upstreamOptions(c, "proxy", from.Resolver)
+	groups, err := core.AcquireForPlan(c, &c.State.Dynamic, fmt.Sprintf("%+v", from.Resolver),
 		func() (*fetch.Groups, error) { return fetch.NewGroups(options), nil }, (*fetch.Groups).Close)
+	c.Check("proxy", err)
+	return groups
 }
 
 const (
@@ -151,7 +134,7 @@ const (
 
 // upstreamOptions returns the options of groups whose names a Resolver resolves; nil is the
 // system's. Plans with the same Resolver share its DNS client.
-func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options, err error) {
+func upstreamOptions(c *core.Compiler, what string, from *conf.Resolver) (o upstream.Options) {
 	logger := c.Options.Logger()
 	o.Report = func(name string, hasAddresses bool, err error) {
 		switch {
@@ -164,15 +147,13 @@ func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options,
 		}
 	}
 	if from == nil {
-		return o, nil
+		return o
 	}
 	r, err := core.AcquireForPlan(c, &c.State.Resolvers, fmt.Sprintf("%+v", *from),
 		func() (*dns.Resolver, error) { return newResolver(from) }, (*dns.Resolver).Close)
-	if err != nil {
-		return o, fmt.Errorf("resolver: %w", err)
-	}
+	c.Check(what+": resolver", err)
 	o.Lookup, o.FailureInterval = r.Lookup, from.Timeout // as in nginx
-	return o, nil
+	return o
 }
 
 func newResolver(from *conf.Resolver) (*dns.Resolver, error) {

@@ -25,29 +25,26 @@ type headerRules struct {
 	dropsHeader         bool // drops the client's header
 }
 
-func compileHeaderRules(c *core.Compiler, h *headerRules, from *conf.Proxy) error {
+func compileHeaderRules(c *core.Compiler, h *headerRules, from *conf.Proxy) {
 	switch from.Version {
 	case "", "1.0", "2":
 	case "1.1":
 		h.isHTTP11 = true
 	default:
-		return fmt.Errorf("invalid Version %q: want 1.0, 1.1 or 2", from.Version)
+		c.Failf("proxy: invalid Version %q: want 1.0, 1.1 or 2", from.Version)
 	}
 	h.dropsHeader = from.NoHeader
 	for _, f := range from.Header {
 		name := http.CanonicalHeaderKey(f.Name)
 		if !httpguts.ValidHeaderFieldName(name) {
-			return fmt.Errorf("invalid field name %q", f.Name)
+			c.Failf("proxy: invalid field name %q", f.Name)
 		}
 		value := c.Text("proxy field "+name, f.Value)
 		if value.Constant() && !httpguts.ValidHeaderFieldValue(value.Literal) {
-			return fmt.Errorf("field %s: invalid value %q", name, value.Literal)
+			c.Failf("proxy: field %s: invalid value %q", name, value.Literal)
 		}
-		if err := h.set(name, value); err != nil {
-			return err
-		}
+		c.Check("proxy", h.set(name, value))
 	}
-	return nil
 }
 
 // set sets a field in place of the client's.

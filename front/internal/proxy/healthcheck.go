@@ -33,33 +33,28 @@ const (
 
 // compileHealthCheck compiles a HealthCheck. It begins when the plan is in use, and ends when another one
 // replaces the plan.
-func compileHealthCheck(c *core.Compiler, p *proxy) error {
+func compileHealthCheck(c *core.Compiler, p *proxy) {
 	from := p.from.Check
 	if from == nil {
-		return nil
+		return
 	}
 	switch {
 	case p.fastcgi != nil:
-		return errors.New("health check: only HTTP servers can be checked")
+		c.Failf("proxy: health check: only HTTP servers can be checked")
 	case p.target.group == nil:
-		return errors.New("health check: the upstream depends on variables, or is a bound handler")
+		c.Failf("proxy: health check: the upstream depends on variables, or is a bound handler")
 	case from.Interval < 0 || from.Jitter < 0 || from.Fails < 0 || from.Passes < 0 || from.Port < 0 ||
 		from.Port > 65535:
-		return errors.New("health check: negative time or number, or invalid port")
+		c.Failf("proxy: health check: negative time or number, or invalid port")
 	}
 	g := p.target.group
 	settings := *from
 	settings.Match = nil
-	probe, err := compileProbe(c, p)
-	if err != nil {
-		return fmt.Errorf("health check: %w", err)
-	}
+	probe := compileProbe(c, p)
 	key := fmt.Sprintf("%s %+v %+v %s", g.servers.Name, settings, from.Match, probe.key())
-	if c.Options.InMemory { // nothing is served
-		return nil
+	if !c.Options.InMemory { // otherwise nothing is served
+		core.Shared(c, checkKey(key), func() bool { addCheck(c, p, key, probe); return true })
 	}
-	core.Shared(c, checkKey(key), func() bool { addCheck(c, p, key, probe); return true })
-	return nil
 }
 
 // checkKey identifies health checks: locations may check the same.
@@ -102,13 +97,13 @@ type probe struct {
 
 // compileProbe compiles the requests of a HealthCheck. They have the location's fields, as far as those do
 // not depend on a client's request.
-func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
+func compileProbe(c *core.Compiler, p *proxy) *probe {
 	from := p.from.Check
 	b := &probe{upstream: p.upstream, from: from, target: cmp.Or(from.URI, "/"), host: p.target.name.host,
 		header: make(http.Header)}
 	b.upstream.Next = conf.NextUpstream{Off: true}
 	if target, err := url.ParseRequestURI(b.target); err != nil || target.IsAbs() {
-		return nil, fmt.Errorf("invalid uri %q", b.target)
+		c.Failf("proxy: health check: invalid uri %q", b.target)
 	}
 	if h := p.header.host; h != nil && h.Literal != "" {
 		b.host = h.Literal
@@ -129,7 +124,7 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	if from.Match != nil {
 		b.match = compileHealthMatch(c, from.Match)
 	}
-	return b, nil
+	return b
 }
 
 // key identifies requests that the same HealthCheck sends for another location.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -57,16 +56,13 @@ type proxy struct {
 func ProxyModule() core.Module {
 	return core.Module{
 		Prepare: func(c *core.Compiler, _ core.Slot) {
-			c.Check("", compileCaches(c))
+			compileCaches(c)
 			compileUpstreams(c)
 		},
 		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) {
 			if from.Proxy != nil {
-				loc.Content = core.Shared(c, proxyKey{from.Proxy, from.Match, from.Path}, func() core.Content {
-					p, err := newProxy(c, from)
-					c.Check("", err)
-					return p
-				})
+				loc.Content = core.Shared(c, proxyKey{from.Proxy, from.Match, from.Path},
+					func() core.Content { return newProxy(c, from) })
 			}
 		},
 		Variables: func(core.Slot) map[string]core.KnownVariable {
@@ -90,10 +86,10 @@ type proxyKey struct {
 	match, path string
 }
 
-func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
+func newProxy(c *core.Compiler, l *conf.Location) *proxy {
 	from := l.Proxy
 	if !slices.Contains([]string{"", "https", "fastcgi", "scheme", "grpc"}, from.Protocol) {
-		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme, grpc or empty)", from.Protocol)
+		c.Failf("invalid protocol %q (must be https, fastcgi, scheme, grpc or empty)", from.Protocol)
 	}
 	p := &proxy{
 		from: from, upstream: fetch.Upstream{
@@ -105,79 +101,65 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 		},
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
-		return nil, errors.New("proxy: negative buffer size or timeout")
+		c.Failf("proxy: negative buffer size or timeout")
 	}
-	var err error
-	if p.cache, err = compileProxyCache(c, p); err != nil {
-		return nil, err
-	}
-	if p.cache != nil && len(c.Options.Bound) > 0 {
+	if p.cache = compileProxyCache(c, p); p.cache != nil && len(c.Options.Bound) > 0 {
 		p.boundClient = newBoundClient()
 	}
-	if err = checkProtocol(from); err != nil {
-		return nil, err
-	}
-	for _, compile := range []func() error{
-		func() error { return compileTarget(c, p, l) },
-		func() error { compileConnections(c, p); return nil },
-		func() error { return compileURI(c, p, l) },
-		func() error { return compileRequest(c, p) },
-		func() error { compileResponse(c, p, l); return nil },
-		p.compileNext,
-		func() error { return compileHealthCheck(c, p) },
-	} {
-		if err := compile(); err != nil {
-			return nil, fmt.Errorf("proxy: %w", err)
-		}
-	}
-	return p, nil
+	checkProtocol(c, from)
+	compileTarget(c, p, l)
+	compileConnections(c, p)
+	compileURI(c, p, l)
+	compileRequest(c, p)
+	compileResponse(c, p, l)
+	compileNext(c, p)
+	compileHealthCheck(c, p)
+	return p
 }
 
-func checkProtocol(p *conf.Proxy) error {
+func checkProtocol(c *core.Compiler, p *conf.Proxy) {
 	switch {
 	case !slices.Contains([]string{"https", "scheme", "grpc"}, p.Protocol) &&
 		(p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
-		return errors.New("proxy: TLS requires HTTPS")
+		c.Failf("proxy: TLS requires HTTPS")
 	case p.Protocol != "fastcgi" && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
-		return errors.New("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
+		c.Failf("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
 	case p.Protocol == "fastcgi" && p.Version != "":
-		return errors.New("proxy: Version requires HTTP")
+		c.Failf("proxy: Version requires HTTP")
 	}
-	return nil
 }
 
-func compileRequest(c *core.Compiler, p *proxy) (err error) {
+func compileRequest(c *core.Compiler, p *proxy) {
 	from := p.from
 	p.method = c.Text("proxy method", from.Method)
 	if p.method.Constant() && p.method.Literal != "" && !httpguts.ValidHeaderFieldName(p.method.Literal) {
-		return fmt.Errorf("invalid method %q", p.method.Literal)
+		c.Failf("proxy: invalid method %q", p.method.Literal)
 	}
 	if from.Body != nil {
 		p.body = new(c.Text("proxy body", *from.Body))
 	}
 	if from.Protocol == "fastcgi" {
-		p.fastcgi, err = newFastCGIRules(c, from)
-		return err
+		p.fastcgi = newFastCGIRules(c, from)
+	} else {
+		compileHeaderRules(c, &p.header, from)
 	}
-	return compileHeaderRules(c, &p.header, from)
 }
 
 // compileNext compiles the conditions for trying another server.
-func (p *proxy) compileNext() error {
+func compileNext(c *core.Compiler, p *proxy) {
 	n := p.from.Next
 	if !n.Off && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil {
 		n.Error, n.Timeout = true, true
 	}
 	if n.Tries < 0 || n.For < 0 {
-		return errors.New("next: negative tries or time")
+		c.Failf("proxy: next: negative tries or time")
 	}
 	for _, s := range n.Statuses {
 		if !cache.IsFailure(s) {
-			return fmt.Errorf("next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
+			c.Failf("proxy: next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
 		}
 	}
 	p.upstream.Next = n
-	return nil
 }
 
 // proxyState is the part of an exchange that only proxying needs.

@@ -252,13 +252,13 @@ type uriRule struct {
 	prefix  string     // the location's path, which text replaces
 }
 
-func compileURI(c *core.Compiler, p *proxy, l *conf.Location) error {
+func compileURI(c *core.Compiler, p *proxy, l *conf.Location) {
 	from := l.Proxy
 	if from.URI == nil {
-		return nil
+		return
 	}
 	if from.Protocol == "fastcgi" {
-		return errors.New("URI requires HTTP: FastCGI has parameters")
+		c.Failf("proxy: URI requires HTTP: FastCGI has parameters")
 	}
 	t := c.Text("proxy URI", *from.URI)
 	r := &p.uri
@@ -268,13 +268,12 @@ func compileURI(c *core.Compiler, p *proxy, l *conf.Location) error {
 		r.prefix = l.Path
 	default:
 		if !r.isWhole {
-			return errors.New("a URI without variables requires a location with a path: remove the URI, or use rewrite")
+			c.Failf("proxy: a URI without variables requires a location with a path: remove the URI, or use rewrite")
 		}
 	}
 	if t.Constant() && !strings.HasPrefix(t.Literal, "/") && !strings.HasPrefix(t.Literal, "?") {
-		return errors.New("URI must begin with a slash")
+		c.Failf("proxy: URI must begin with a slash")
 	}
-	return nil
 }
 
 // requestTarget returns the target of an upstream request: path and query. Without a URI, or with

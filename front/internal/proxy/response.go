@@ -30,7 +30,7 @@ type responseRules struct {
 func compileResponse(c *core.Compiler, p *proxy, l *conf.Location) {
 	compile := func() *responseRules {
 		p.response = new(responseRules)
-		c.Check("proxy", compileResponseRules(c, p, l))
+		compileResponseRules(c, p, l)
 		return p.response
 	}
 	if key, isShared := p.responseKey(); isShared {
@@ -40,32 +40,23 @@ func compileResponse(c *core.Compiler, p *proxy, l *conf.Location) {
 	}
 }
 
-func compileResponseRules(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
+func compileResponseRules(c *core.Compiler, p *proxy, l *conf.Location) {
 	from, r := p.from, p.response
 	for _, name := range from.Ignore {
 		if !cache.IsIgnorable(name) && !ignoresField(accelFields(), name) {
-			return fmt.Errorf("field %q cannot be ignored", name)
+			c.Failf("proxy: field %q cannot be ignored", name)
 		}
 	}
 	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
 	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"),
 		!ignores("X-Accel-Buffering")
 	if !from.NoRedirects {
-		if r.locations, err = replaceRules(c, "proxy redirects", redirectRules(p, l)); err != nil {
-			return fmt.Errorf("redirects: %w", err)
-		}
+		r.locations = replaceRules(c, "proxy: redirects", redirectRules(p, l))
 	}
-	if r.cookieDomains, err = cookieDomainRules(c, from.CookieDomains); err != nil {
-		return fmt.Errorf("cookie domains: %w", err)
-	}
-	if r.cookiePaths, err = replaceRules(c, "proxy cookie paths", from.CookiePaths); err != nil {
-		return fmt.Errorf("cookie paths: %w", err)
-	}
-	if r.cookieFlags, err = cookieFlagRules(c, from.CookieFlags); err != nil {
-		return fmt.Errorf("cookie flags: %w", err)
-	}
+	r.cookieDomains = cookieDomainRules(c, from.CookieDomains)
+	r.cookiePaths = replaceRules(c, "proxy: cookie paths", from.CookiePaths)
+	r.cookieFlags = cookieFlagRules(c, from.CookieFlags)
 	r.setFates(from, p.target.bound != nil)
-	return nil
 }
 
 // ignoresField reports whether names contains a field.

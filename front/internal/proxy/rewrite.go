@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,12 +16,12 @@ type replaceRule struct {
 }
 
 // cookieDomainRules compiles rules for cookies' domains: they ignore a dot before the new domain.
-func cookieDomainRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
+func cookieDomainRules(c *core.Compiler, all []conf.Replace) []replaceRule {
 	all = foldedRules(all)
 	for i := range all {
 		all[i].To = conf.Text(strings.TrimPrefix(string(all[i].To), "."))
 	}
-	return replaceRules(c, "proxy cookie domains", all)
+	return replaceRules(c, "proxy: cookie domains", all)
 }
 
 func foldedRules(all []conf.Replace) []conf.Replace {
@@ -35,11 +34,10 @@ func foldedRules(all []conf.Replace) []conf.Replace {
 	return out
 }
 
-func replaceRules(c *core.Compiler, what string, all []conf.Replace) ([]replaceRule, error) {
-	var out []replaceRule
+func replaceRules(c *core.Compiler, what string, all []conf.Replace) (out []replaceRule) {
 	for _, f := range all {
 		if f.Default {
-			return nil, errors.New("the field Default is allowed in Redirects only")
+			c.Failf("%s: the field Default is allowed in Redirects only", what)
 		}
 		r := replaceRule{to: c.Text(what, f.To)}
 		if source, fold, ok := core.CutPattern(f.From); ok {
@@ -49,7 +47,7 @@ func replaceRules(c *core.Compiler, what string, all []conf.Replace) ([]replaceR
 		}
 		out = append(out, r)
 	}
-	return out, nil
+	return out
 }
 
 // rewriteFields replaces URLs, domains and paths of the upstream. The order is fixed, since the

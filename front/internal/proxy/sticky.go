@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -24,21 +22,21 @@ type sticky struct {
 	routes                 []core.Text
 }
 
-func compileSticky(c *core.Compiler, from *conf.Sticky) (*sticky, error) {
+func compileSticky(c *core.Compiler, what string, from *conf.Sticky) *sticky {
 	if from == nil {
-		return nil, nil
+		return nil
 	}
 	s := &sticky{cookie: from.Cookie}
 	s.routes = c.Texts("sticky", from.Routes)
 	if k := from.Cookie; k != nil {
 		if !httpguts.ValidHeaderFieldName(k.Name) {
-			return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
+			c.Failf("%s: sticky: invalid cookie name %q", what, k.Name)
 		}
 		s.domain, s.path, s.sameSite = c.Text("sticky", k.Domain), c.Text("sticky", k.Path), c.Text("sticky", k.SameSite)
 	} else if len(s.routes) == 0 {
-		return nil, errors.New("sticky: neither a cookie nor routes")
+		c.Failf("%s: sticky: neither a cookie nor routes", what)
 	}
-	return s, nil
+	return s
 }
 
 // route returns the route of the client's server, or "".

@@ -40,27 +40,26 @@ type destination struct {
 	usesTLS bool
 }
 
-func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
+func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) {
 	t := &p.target
 	t.protocol, t.upstreams = l.Proxy.Protocol, core.PlanPart[upstreams](c.Plan)
 	t.usesTLS = t.protocol == "https"
 	t.text = c.Text("proxy target", l.Proxy.To)
 	switch {
 	case t.text.Empty():
-		return errors.New("missing To: the upstream's name or address")
+		c.Failf("proxy: missing To: the upstream's name or address")
 	case t.text.Constant() && t.mayHaveScheme():
-		return fmt.Errorf("the protocol %s requires variables in To: use https or none, and leave the scheme out of To",
+		c.Failf("proxy: the protocol %s requires variables in To: use https or none, and leave the scheme out of To",
 			t.protocol)
 	case t.text.Constant():
 		t.name = t.nameOf(t.text.Literal, core.DefaultPort(t.usesTLS))
 		if t.bound = boundTo(c.Options, t.text.Literal); t.bound == nil && !resolvesLater(c, l.Proxy) {
-			t.group, err = targetGroup(c, t.text.Literal)
+			t.group = targetGroup(c, t.text.Literal)
 		}
 	}
-	if t.bound == nil && t.group == nil && err == nil {
-		t.dynamic, err = compileDynamicGroups(c, l.Proxy)
+	if t.bound == nil && t.group == nil {
+		t.dynamic = compileDynamicGroups(c, l.Proxy)
 	}
-	return err
 }
 
 // mayHaveScheme reports whether the value of text may begin with a scheme.
