@@ -288,7 +288,11 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 		s.signal(c.sig)
 		if c.twice {
 			awaitRefusal(t, s.address())
-			s.signal(c.sig)
+			testkit.WaitFor(t, "the abort", func() bool {
+				s.signal(c.sig)
+				time.Sleep(500 * time.Millisecond) // package interrupt takes repeated signals for one
+				return strings.Contains(s.stderr(), "requests were aborted")
+			})
 		}
 		if c.code == 0 {
 			awaitRefusal(t, s.address())
