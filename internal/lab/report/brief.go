@@ -52,6 +52,9 @@ func (a *Report) WriteEarly(w io.Writer) error {
 func (a *Report) results(t *Table) *document.Table {
 	rows := slices.DeleteFunc(t.lines(), func(l rowLine) bool { return isAside(l.Kind) })
 	shown := document.Rows(true, 1, a.resultColumns(), rows, nil)
+	for i := range shown.Heads { // the screen has room for the last line of a head
+		shown.Heads[i].Text = shown.Heads[i].Text[strings.LastIndexByte(shown.Heads[i].Text, '\n')+1:]
+	}
 	shortenLabels(shown)
 	return shown
 }

@@ -83,7 +83,7 @@ func (t *Table) addPairs(d *document.Document) {
 	}
 	shown.Heads[0].Class, shown.Heads[7].Class = "wrap", "wrap"
 	d.Add(document.Heading{Level: 3, Text: "Cost of the parts"}, shown, document.Note(
-		"Each line compares two contenders that differ in one part, by slices. The cost of a part is the CPU time of all processes; The µs more are the times less one, multiplied by what the other costs. The application alone is without the front."))
+		"Each line compares two contenders that differ in one part, by slices. The cost of a part is the CPU time of all processes. The µs more are the times less one, multiplied by what the other costs. The application alone is without the front."))
 }
 
 // perCall formats a count for a table. Negligible counts are "".

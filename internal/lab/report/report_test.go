@@ -359,7 +359,7 @@ func TestFirstScreenFits(t *testing.T) {
 		want []string
 	}{
 		"usual":   {fixture(), []string{"With 64 connections and the servers on one core:", "  tare ", "0.65"}},
-		"refused": {refused, []string{"LEFT OUT: Refused: " + logged + "\n    its output\n", "\n  long long lo… long long "}},
+		"refused": {refused, []string{"LEFT OUT: Refused: " + logged + "\n    its output\n", "\n  long long long…ng long long "}},
 		"nothing": {nothing, []string{"Nothing was measured."}},
 		"builds":  {builds, []string{"CPU time per request      -35.0 % (-35.0 % to -35.0 %)"}},
 	} {
