@@ -21,6 +21,7 @@ import (
 // A response is the same, and variables show the same of it, whether its head passes as it was
 // received (tare's server) or by a Header (net/http's).
 func TestRawHeadsEqualHeaders(t *testing.T) {
+	t.Parallel()
 	to := keptUpstream(t)
 	heads := []string{
 		"200 content-length: 4|x-a: 1|ETag: \"x\"|", "200 Content-Length: 4|X-A: 1|x-a: 2|Content-Type: text/html|",
@@ -53,6 +54,7 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 		"rate":      "limit_rate 100k;",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			directives += "proxy_http_version 1.1; location / { proxy_pass http://" + to + "; } location /other { return 202 other; }"
 			ours := compared(t, directives, to, heads, serveByTare)
 			theirs := compared(t, directives, to, heads, serveHandler)
