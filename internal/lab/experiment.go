@@ -25,7 +25,7 @@ import (
 // ExperimentFile is the name of an experiment's file.
 const ExperimentFile = "experiment.yaml"
 
-// Kind is what an experiment is about.
+// Kind is the kind of an experiment.
 type Kind string
 
 // The kinds of experiments.

@@ -286,7 +286,8 @@ func parseBenchmark(output []byte, name string) (values map[string]float64, err 
 // including that of its start.
 const requestsPerCPU = "requests/cpu-s"
 
-// generate generates the load of a row once. Its figures are of all the CPU time of its process.
+// generate runs the load generator once for a row. Its figures count all the CPU time of its
+// process.
 func (e *Engine) generate(ctx context.Context, of *contender.Contender, row *Scenario, url string, cpus []int,
 	length time.Duration) (map[string]float64, error) {
 	home, err := os.MkdirTemp("", "tare-home-") // a generator may read and write files of its user

@@ -124,8 +124,8 @@ func rateMissed(a *Analysis, t *Table, row *Row) string {
 	return generatorDoubted(records)
 }
 
-// generatorDoubted returns why the figures may be the load generator's in most trials at a fixed
-// rate.
+// generatorDoubted returns why the load generator, and not the contender, may have limited most
+// trials at a fixed rate.
 func generatorDoubted(records []*sample.Record) string {
 	n, why := 0, ""
 	for _, r := range records {
@@ -145,8 +145,8 @@ const (
 	deferredShown = 0.02  // share of its CPU time that a contender may use after its slices
 )
 
-// recordsLike returns the records of another contender that can be compared with these: in each
-// block side by side or alone, as these are.
+// recordsLike returns the records of another contender that may be compared with those of records:
+// in each block both are slices side by side, or both are whole trials.
 func recordsLike(run *sample.Run, other *sample.Entrant, c sample.Condition, of []*sample.Record) []*sample.Record {
 	return inBlocks(run, other, c, func(r *sample.Record) bool {
 		return r.Timed() && of[r.Block-1] != nil && (r.Alone != "") == (of[r.Block-1].Alone != "")
@@ -165,7 +165,7 @@ func perBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.
 	return blocks
 }
 
-// inBlocks returns, by block, a contender's records under a condition for which is returns true.
+// inBlocks returns a contender's records under a condition by block, if they satisfy is.
 func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*sample.Record) bool) []*sample.Record {
 	blocks := make([]*sample.Record, run.Blocks)
 	for i := range run.Records {

@@ -20,8 +20,9 @@ const (
 	// Ratios of unequal programs moved towards 1 (0.44 to 0.56) or away from it (1.27 to 1.40).
 	// How far does not follow from the others' CPU time: a line through both explained nothing.
 	disturbedShift = 0.5
-	// disturbedRateShift is how far they move it towards 1 at a fixed rate, where all servers find their
-	// caches full of others' data: of five runs beside a compiler, tare moved most, from 0.56 to 0.74.
+	// disturbedRateShift is how far other programs move a ratio at a fixed rate towards 1. All
+	// servers then find their caches full of others' data: of five runs beside a compiler, tare
+	// moved most, from 0.56 to 0.74.
 	disturbedRateShift = 1.0
 	// probeShift is the allowed average difference of the probe between two contenders. Noise
 	// affects both alike, so a larger difference is the contenders' own effect on the caches.

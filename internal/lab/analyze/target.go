@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// TargetResult is what a run shows about a target.
+// TargetResult compares a target with the figures of a run.
 type TargetResult struct {
 	sample.Target
 	Of, Than float64       // medians of the figure; Than is NaN without a reference

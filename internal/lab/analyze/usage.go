@@ -69,7 +69,7 @@ func parts(blocks []*sample.Record, count *sample.Record) (all []Part) {
 	return all
 }
 
-// missing returns what was not counted, each reason once.
+// missing returns the reasons why counts are missing, each once.
 func missing(run *sample.Run, t *Table) (all []string) {
 	for i := range run.Records {
 		r := &run.Records[i]

@@ -33,8 +33,8 @@ func (t Tree) pathVariable(name string, patterns ...string) []string {
 	return []string{name + "=" + strings.Join(dirs, ":")}
 }
 
-// Package downloads Debian packages and unpacks them into the cache as the tree of a name, with all
-// dependencies that the machine lacks. Without packages it is the one of that name. Package does
+// Package downloads Debian packages, with all dependencies that the machine lacks, and unpacks them
+// into the cache as the tree of a name. Without packages it takes the package of that name. It does
 // not install them: it runs none of their scripts and needs no privilege.
 func (t *Tools) Package(ctx context.Context, name string, packages ...string) (Tree, error) {
 	if len(packages) == 0 {

@@ -159,8 +159,8 @@ func (r *Running) Ended(role string) (bool, error) {
 // endPatience is how long StartAgain waits for a process that was killed a moment ago.
 const endPatience = 3 * time.Second
 
-// StartAgain starts the process of a role once more, with the same arguments, after it has ended.
-// The error says so if it does not end. It does not wait for a response.
+// StartAgain waits until the process of a role has ended, and starts it with the same arguments. It
+// returns an error if the process does not end, and does not wait for a response.
 func (r *Running) StartAgain(ctx context.Context, role string) error {
 	p, err := r.part(role)
 	if err != nil {

@@ -61,7 +61,8 @@ const (
 	wantedConnections = 10_000
 )
 
-// fit sets the fields that depend on the machine.
+// fit sets the fields that depend on the machine: the limits of open files and connections, and the
+// user.
 func (n *NginxConf) fit() {
 	n.Nofile = min(wantedNofile, proc.OpenFiles())
 	n.Connections = min(wantedConnections, n.Nofile)

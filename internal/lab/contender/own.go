@@ -99,7 +99,7 @@ func (s *Spec) Program() (string, error) {
 	return path, nil
 }
 
-// notice adds a process that survived its contender to Left. It ignores processes of the parts'
+// notice adds a process that outlived its contender to Left. It ignores processes of the parts'
 // groups: they received SIGTERM and may have been ending.
 func (r *Running) notice(p proc.Process) {
 	signaled := slices.ContainsFunc(r.parts, func(of *part) bool { return of.cmd.Process.Pid == p.Group })
@@ -126,7 +126,8 @@ func Names(all []proc.Process) string {
 	return strings.Join(names, ", ")
 }
 
-// elsewhere describes where the processes of a contender listen if not at the expected address.
+// elsewhere lists the addresses on which a contender's processes listen, for the error about the
+// expected one.
 func (r *Running) elsewhere() string {
 	family, err := r.Processes()
 	if err != nil {

@@ -68,8 +68,8 @@ type Spec struct {
 	// Builtin are the words after "tare" that replace {bin} if Go is missing: tare itself serves.
 	Builtin string `yaml:"builtin"`
 
-	// Install is the command that a reader uses to install the first program of Build or Run, if it
-	// is none of Needs: another language's compiler or interpreter.
+	// Install is the command with which a reader installs the first program of Build or Run. It is
+	// for programs outside Needs: another language's compiler or interpreter.
 	Install string `yaml:"install"`
 
 	// Build makes {bin}; it runs in the contender's folder. Run starts the application; it is empty

@@ -40,10 +40,10 @@ func newCertificate(dir string) (certFiles, error) {
 		os.WriteFile(files.keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 }
 
-// ClientTLS returns the configuration of all TLS clients of the lab: the one that compares
-// responses and the generator. It leaves servers one version and key exchange, and they select its
-// first cipher suite. It does not verify the certificate, which is self-signed; package equal
-// compares it between contenders.
+// ClientTLS returns the configuration of all TLS clients of the lab: the generator and the client
+// that compares responses. It allows one version and one key exchange, and servers select its first
+// cipher suite. It does not verify the certificate, which is self-signed; package equal compares it
+// between contenders.
 func ClientTLS(host string) *tls.Config {
 	return &tls.Config{
 		ServerName: host, MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{tls.X25519},

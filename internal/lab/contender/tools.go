@@ -31,8 +31,8 @@ type Tools struct {
 	steps sync.Map // what was found or made, by name: functions that once has called
 }
 
-// once returns what do returns, or has returned in an earlier call for the name that was not
-// interrupted.
+// once calls do, and returns its result to later calls for the same name. An interrupted call does
+// not count.
 func (t *Tools) once(ctx context.Context, name string, do func() (Program, error)) (Program, error) {
 	step, _ := t.steps.LoadOrStore(name, sync.OnceValues(do))
 	p, err := step.(func() (Program, error))() //nolint:forcetypeassert // steps hold nothing else

@@ -111,7 +111,7 @@ func fetch(ctx context.Context, at contender.Place, r Request, config *tls.Confi
 	return a, nil
 }
 
-// errNotReady is the result for a front whose application does not respond yet.
+// errNotReady is the error for a front whose application does not respond yet.
 var errNotReady = errors.New("the front responds, but the application behind it does not")
 
 // Ready returns a probe for contender.Stage: its result is nil once a starting contender responds. A

@@ -99,7 +99,7 @@ func (c *clients) exchange(deadline time.Time) sample.Outcome {
 	return sample.Response
 }
 
-// outcomeOf returns Timeout for an error of a deadline, and otherwise the given outcome.
+// outcomeOf returns Timeout if err is that of a deadline, or else otherwise.
 func outcomeOf(err error, otherwise sample.Outcome) sample.Outcome {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return sample.Timeout

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// crowdAddress is the address of the crowd, which limits by address tell from other clients.
+	// crowdAddress is the crowd's own address, by which limits distinguish it from other clients.
 	crowdAddress = "127.0.0.2"
 	uploadBytes  = 256 << 10 // length that slow uploads announce
 	// receiveBuffer is the size of the socket buffer of slow readers. The kernel doubles it.
@@ -65,7 +65,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// member is the client number n: it connects until the server does not end its connection.
+// member is the client number n. It connects again whenever the server ends its connection.
 func (c *crowd) member(ctx context.Context, n int) {
 	for {
 		c.connect(ctx, n)

@@ -33,7 +33,7 @@ type Plan struct {
 	Cases   []Case            `yaml:"cases"`
 }
 
-// Case is one server, or one way of replacing it.
+// Case is a server, or a method of replacing it, to which the steps of a plan happen.
 type Case struct {
 	Name      string            `yaml:"name"`
 	Title     string            `yaml:"title"`
@@ -78,8 +78,8 @@ func signals() map[string]syscall.Signal {
 	}
 }
 
-// Crowd describes slow clients. Each sends the beginning of a request at once, and then a few bytes
-// at a time, or reads a few bytes at a time. The n-th of N uploads begins with n/N of First bytes.
+// Crowd describes slow clients. Each sends the beginning of a request at once; then it sends, or
+// reads, a few bytes at a time. The n-th of N uploads begins with n/N of First bytes.
 type Crowd struct {
 	Behavior    string            `yaml:"behavior"`
 	Connections int               `yaml:"connections"`

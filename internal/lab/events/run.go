@@ -41,8 +41,8 @@ func (e *Plan) Chosen(only []string) (cases []Case) {
 // LengthOf returns how long a case takes.
 func (e *Plan) LengthOf(c *Case) time.Duration { return time.Duration(cmp.Or(c.length, e.Length)) }
 
-// Run carries out a case, again if the machine disturbed it. planned is its result before. A failure
-// of the contender is in the result; the error is ctx's.
+// Run carries out a case, and again if the machine disturbed it. planned is the case without
+// results. If the contender fails, the result has the failure; the error is ctx's.
 func (s *Setting) Run(ctx context.Context, c *Case, built *contender.Contender,
 	planned sample.Case) (sample.Case, error) {
 	return undisturbed(time.Duration(s.Plan.Timeout), func() (sample.Case, error) {
@@ -98,8 +98,8 @@ func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Conten
 
 const maxRepeats = 2 // limits how often a case is carried out again
 
-// undisturbed carries out a case, and again if the machine disturbed it, which it reports. It
-// returns the one whose requests were the least late. After an error it returns the last one.
+// undisturbed carries out a case up to twice: again if it reports that the machine disturbed it. It
+// returns the result whose requests were the least late, or after an error the last one.
 func undisturbed(timeout time.Duration, carryOut func() (sample.Case, error),
 	report func(why string)) (best sample.Case, err error) {
 	for n := range 1 + maxRepeats {
@@ -119,7 +119,7 @@ func undisturbed(timeout time.Duration, carryOut func() (sample.Case, error),
 	return best, nil
 }
 
-// look holds what processes and processors have used so far.
+// look holds the resources that processes and processors have used so far.
 type look struct {
 	at           time.Time
 	processes    []proc.Process // of the server

@@ -99,8 +99,8 @@ const (
 	upgradeAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 )
 
-// openWebsocket opens a websocket. next sends a message every so often and waits for its echo: the
-// time is that of a round trip.
+// openWebsocket opens a websocket. Its next sends a message at the interval every, waits for the
+// echo, and returns the time of the round trip.
 func openWebsocket(ctx context.Context, address string, every time.Duration) (*stream, error) {
 	conn, resp, in, err := requestOn(ctx, address, "/", upgradeFields, http.StatusSwitchingProtocols)
 	if err != nil {
@@ -143,7 +143,7 @@ func appendMessage(b []byte, t time.Duration) []byte {
 	return b
 }
 
-// grpcConn is a connection that streams share. The first one opens it.
+// grpcConn is a connection that several streams share. The first of them opens it.
 type grpcConn struct {
 	http.Transport
 	once sync.Once

@@ -325,8 +325,8 @@ func (h *happening) beginPhase(step string) error {
 	return nil
 }
 
-// stall opens one more stream, to which the server sends as much as possible and whose client reads
-// nothing. A websocket's client also sends as much as possible, so that it has as many echoes.
+// stall opens a stream whose client reads nothing, and to which the server sends as much as
+// possible. A websocket's client also sends as much as possible, so that there are as many echoes.
 func (s *streams) stall(ctx context.Context) {
 	address := s.running[0].Address
 	s.clients.Go(func() {

@@ -22,9 +22,8 @@ const (
 	axisHeight  = 40
 )
 
-// weightChart shows the CPU time of a request by role, and by user and system time, with a row for
-// each contender. Its intervals are those of the table, of the ratios: they are as long in
-// proportion to the bar.
+// weightChart shows the CPU time of a request by role and by user and system time, in a row for
+// each contender. The intervals are those of the table's ratios, scaled to the bar.
 func (t *Table) weightChart() *page.Drawing {
 	perRatio := func(row *analyze.Row, ratio float64) float64 { return row.WeightUs.Mid * ratio / row.Ratio.Mid }
 	most, rows := 0.0, t.Measured()

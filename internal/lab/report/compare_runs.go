@@ -34,8 +34,8 @@ type comparedTable struct {
 	Rows [][2]*analyze.Row
 }
 
-// agreement reports whether the two ratios of the weight to the control of each run agree. They do
-// if their intervals overlap.
+// agreement compares a contender's ratios to the control in the two runs. They agree if their
+// intervals overlap.
 func agreement(a, b *analyze.Row) string {
 	switch {
 	case !a.Ratio.Known() || !b.Ratio.Known():

@@ -176,7 +176,7 @@ func (a *Report) addEvents(d *document.Document) {
 	}
 }
 
-// caseTables returns the table of the cases, or one for each kind and number of streams.
+// caseTables returns the table of the cases, or a table for each kind and number of streams.
 func (a *Report) caseTables(brief bool) (blocks []document.Block) {
 	streams := a.streamTables()
 	if len(streams) == 0 {

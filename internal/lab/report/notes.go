@@ -78,7 +78,7 @@ func (t *Table) VariationNote() string {
 		n, 100*stat.Median(ofSlices).Mid, 100*stat.Median(ofStarts).Mid)
 }
 
-// largeBody is the size in bytes from which on a scenario is about bytes rather than requests.
+// largeBody is the size in bytes above which a scenario compares bytes instead of requests.
 const largeBody = 64 << 10
 
 // ScenarioNote returns the figures that a scenario is about, contender by contender. It returns ""
@@ -116,8 +116,8 @@ func (t *Table) warnings() []string {
 	return t.grouped(func(row *analyze.Row) []string { return row.Warnings })
 }
 
-// limits returns why contenders that are a choice for a reader were measured alone, failed, or have
-// no interval.
+// limits returns why contenders were measured alone, failed, or have no interval. It leaves out the
+// twin and the ceiling.
 func (t *Table) limits() []string {
 	return t.grouped(func(row *analyze.Row) []string {
 		if isAside(row.Kind) {
@@ -151,8 +151,8 @@ func (t *Table) grouped(of func(*analyze.Row) []string) (lines []string) {
 
 const manyRequests = 1000 // a rate that readers can multiply
 
-// sharers returns the contenders of whose costs the report says what they mean. Costs at a fixed rate
-// are preferred: a contender finds less work at once than at saturation, as at a moderate rate.
+// sharers returns the rows whose costs the report explains as shares of a core. It prefers costs at
+// a fixed rate: as at a moderate rate, a contender then finds less work at once than at saturation.
 func (a *Report) sharers() []*analyze.Row {
 	if len(a.Tables) == 0 || a.Tables[0].Row(sample.Control) == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// Report is an analyzed run with what a person reads about it.
+// Report is an analyzed run with its texts, tables and charts.
 type Report struct {
 	*analyze.Analysis
 	Tables []Table // those of the analysis
@@ -61,8 +61,7 @@ func (a *Report) WriteFiles(dir string) error {
 	return first
 }
 
-// writeCSV writes the run's table: of cases or streams, of targets, or of contenders under each
-// condition.
+// writeCSV writes the run's table: cases, streams, targets, or contenders under each condition.
 func (a *Report) writeCSV(w io.Writer) error {
 	switch {
 	case a.Events != nil && len(a.streamTables()) > 0:

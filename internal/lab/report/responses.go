@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// reason is why the experiment declares differences.
+// reason is an explanation of declared differences.
 type reason struct {
 	why         string
 	titles      []string // of the contenders that it concerns

@@ -81,8 +81,8 @@ type Scenario struct {
 	Spaced bool `json:"spaced,omitempty" yaml:"spaced"`
 	// Fresh is set if each contender is measured alone, as new processes.
 	Fresh bool `json:"fresh,omitempty" yaml:"fresh"`
-	// Idle is set if connections carry one request and are idle then. Memory and CPU time are
-	// measured.
+	// Idle is set if each connection carries one request and is idle afterwards. Memory and CPU
+	// time are measured then.
 	Idle bool `json:"idle,omitempty" yaml:"idle"`
 }
 

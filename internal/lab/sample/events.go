@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// Outcome is what a client received for a request.
+// Outcome classifies the response that a client received for a request.
 type Outcome string
 
 // The outcomes, in display order.
@@ -22,14 +22,15 @@ const (
 // Outcomes returns all outcomes in display order.
 func Outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
 
-// Events is what a run of an experiment of events has in place of tables.
+// Events holds the results of an experiment with events, which has no tables.
 type Events struct {
 	Timeout time.Duration `json:"timeoutNs"` // of a request
 	Groups  []Group       `json:"groups"`
 	Cases   []Case        `json:"cases"`
 }
 
-// Group is clients that send requests at a fixed rate, whether or not earlier ones have ended.
+// Group describes clients that send requests at a fixed rate, whether or not earlier ones have
+// ended.
 type Group struct {
 	Name   string  `json:"name" yaml:"name"`
 	Method string  `json:"-" yaml:"method"`       // GET or POST, which has a short body
@@ -37,7 +38,7 @@ type Group struct {
 	Fresh  bool    `json:"-" yaml:"fresh"`        // each request has a connection of its own; otherwise idle ones are reused
 }
 
-// Case is what happened in one case.
+// Case holds the results of one case.
 type Case struct {
 	Name     string   `json:"name"`
 	Title    string   `json:"title"`
@@ -54,7 +55,7 @@ type Case struct {
 	Streams *Streams `json:"streams,omitempty"` // nil unless clients keep streams open
 }
 
-// Traffic is the requests of a case.
+// Traffic counts the requests of a case.
 type Traffic struct {
 	Seconds []Second `json:"seconds"` // by the second in which requests were due
 	// FirstLost and LastLost are when the first and the last lost request were due. They are
@@ -65,7 +66,7 @@ type Traffic struct {
 	Latency *hist.Histogram `json:"latency"`
 }
 
-// Request is what happened to one request.
+// Request holds the outcome and the times of one request.
 type Request struct {
 	Due     time.Duration // after the start
 	Late    time.Duration // from then until its client began to send it
@@ -73,7 +74,7 @@ type Request struct {
 	Outcome Outcome
 }
 
-// Second is the requests that were due in one second.
+// Second counts the requests that were due in one second.
 type Second struct {
 	Outcomes map[Outcome]int `json:"outcomes"`
 	Slowest  time.Duration   `json:"slowestNs"` // of complete responses
@@ -86,7 +87,7 @@ type Mark struct {
 	Text string        `json:"text"`
 }
 
-// Moment is the server's memory, and the crowd, at a moment.
+// Moment holds the server's memory and the size of the crowd at a moment.
 type Moment struct {
 	At      time.Duration `json:"atNs"`
 	Memory  int64         `json:"memoryBytes"`  // resident, of all processes of the case
@@ -188,13 +189,13 @@ func (e *Events) HasCrowd() bool {
 	return false
 }
 
-// Limits of what counts as the server's doing.
+// Limits beyond which the machine, and not the server, may have caused losses.
 const (
 	maxLateShare   = 0.1  // share of their timeout by which requests may be sent late
 	maxStolenShare = 0.05 // share of the processors' time that other virtual machines may have
 )
 
-// Work is what the processors did during a case.
+// Work counts the CPU time of the processors during a case.
 type Work struct {
 	Cores   int           `json:"cores"`
 	Length  time.Duration `json:"lengthNs"`
@@ -215,8 +216,8 @@ func (w *Work) Share(of time.Duration) float64 {
 // Latest returns how late a request was sent, at most.
 func (c *Case) Latest() time.Duration { return c.Traffic.Sum().Latest }
 
-// Disturbance returns why the losses and times of a case may not be the server's fault, or "". The
-// timeout is that of a request.
+// Disturbance returns why the machine, and not the server, may have caused the losses and times of
+// a case, or "". The timeout is that of a request.
 func (c *Case) Disturbance(timeout time.Duration) string {
 	w, late := &c.Work, c.Latest()
 	isLate := float64(late) > maxLateShare*float64(timeout)
@@ -228,11 +229,12 @@ func (c *Case) Disturbance(timeout time.Duration) string {
 		100*w.Share(w.Busy), 100*w.Share(w.Server), 100*w.Share(w.Clients), 100*w.Share(w.Stolen))
 }
 
-// Streams is what clients received that each keep a stream open.
+// Streams counts the events that clients received on their open streams.
 type Streams struct {
 	Kind    string `json:"kind"` // the streams, for a reader, such as "websockets"
 	Clients int    `json:"clients"`
-	// Opened is the number of streams with a first event, and Failure why another one has none.
+	// Opened is the number of streams that received an event. Failure is why another one received
+	// none.
 	Opened  int    `json:"opened"`
 	Failure string `json:"failure,omitempty"`
 	// Memory is the resident memory of all processes of the case: without streams, and with all of
