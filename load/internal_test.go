@@ -42,7 +42,7 @@ func TestRequestsHaveExpectedBytes(t *testing.T) {
 		j, err := test.plan.prepare(context.Background())
 		if err != nil {
 			t.Errorf("%+v: %v", test.plan, err)
-		} else if got := newMessage(j, j.requests[0].request, 0, nil); string(got.text) != test.want {
+		} else if got := newMessage(j, 0); string(got.text) != test.want {
 			t.Errorf(" got %q\nwant %q", got.text, test.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestRequestsHaveExpectedBytes(t *testing.T) {
 
 // payload returns the bytes that a job sends, if they are fixed.
 func payload(j *job) string {
-	m := newMessage(j, j.requests[0].request, 0, nil)
+	m := newMessage(j, 0)
 	return string(m.text)
 }
 
