@@ -118,11 +118,11 @@ func TestResultSumsWorkers(t *testing.T) {
 		t.Generator.UserSeconds, t.Generator.SysSeconds = float64(n), 0.5
 		t.Errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n,
 			Header: 7 * n}
-		t.statuses[200] = n
+		t.Statuses[200] = n
 		t.Latency.Record(time.Duration(n) * time.Second)
 		tallies[i] = t
 	}
-	tallies[1].statuses[503], tallies[1].Errors.First, tallies[0].Head = 1, "second", "HTTP/1.1 200 OK"
+	tallies[1].Statuses[503], tallies[1].Errors.First, tallies[0].Head = 1, "second", "HTTP/1.1 200 OK"
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		r := Result{Seconds: 2, Statuses: make(map[int]uint64)}
 		for _, i := range order {

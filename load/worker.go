@@ -379,7 +379,7 @@ func (w *worker) countError(kind Failure) {
 		w.run.errorBudget.finish()
 	}
 	*w.tally.Errors.of(kind)++
-	w.current.second.Errors++
+	*w.current.errors.of(kind)++
 }
 
 func (w *worker) recordFirstError(text string) {
