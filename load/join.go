@@ -86,9 +86,6 @@ func (j *Joiner) Second(part int, s Second) error {
 	}
 	own.next = max(own.next, s.Index+1)
 	own.addSecond(s, h)
-	if s.Index < j.reported { // a second in which a worker did not run is reported late
-		j.timeline.partials[s.Index] = j.timeline.reopen(s.Index)
-	}
 	j.timeline.add(&unpackedSecond{s, h, 1})
 	j.advance()
 	return nil
