@@ -92,15 +92,11 @@ func (j *Joiner) Second(part int, s Second) error {
 }
 
 func (p *joinedPart) addSecond(s Second, h *hist.Histogram) {
-	p.result.Latency.Merge(h)
-	p.result.Requests += s.Requests
-	p.result.Bytes += s.Bytes
-	for code, n := range s.Statuses {
-		p.result.Statuses[code] += n
-	}
+	one := Result{Requests: s.Requests, Bytes: s.Bytes, Statuses: s.Statuses, Latency: h}
 	if s.Kinds != nil {
-		p.result.Errors.merge(*s.Kinds)
+		one.Errors = *s.Kinds
 	}
+	p.result.join(&one)
 	for n := len(p.figures.Timeline); n <= s.Index; n++ {
 		p.figures.Timeline = append(p.figures.Timeline, Second{Index: n})
 	}
