@@ -127,7 +127,6 @@ func (w *worker) receive(id int, ended bool) {
 		w.now = w.nanos()
 		w.tally.arrived = w.now
 		if w.tally.counting {
-			w.tally.Bytes += uint64(n)
 			w.current.second.Bytes += uint64(n)
 		}
 		fd := c.fd
@@ -304,7 +303,7 @@ func (w *worker) countResponse(f *exchange, status int, body int64) {
 	}
 	service := time.Duration(w.now - f.sent)
 	w.tally.Requests++
-	w.tally.statuses[status]++
+	w.current.statuses[status]++
 	w.tally.BodyBytes += uint64(body)
 	w.current.second.Requests++
 	w.tally.FirstByte.Record(time.Duration(f.firstByte - f.sent))

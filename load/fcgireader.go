@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -37,19 +38,13 @@ func (f *FastCGI) merge(o *FastCGI) {
 
 const maxStderr = 512
 
-func (fcgiProtocol) readers(s readerConfig) func() reader {
-	s.tally.FastCGI = new(FastCGI)
-	shared := &fcgiReaderShared{tally: s.tally}
-	return func() reader { return &fcgiReader{shared: shared} }
-}
-
-type fcgiReaderShared struct {
-	tally    *tally
-	response http1.CGI
+func (fcgiProtocol) newReader(s *readerShared) reader {
+	s.tally.FastCGI = cmp.Or(s.tally.FastCGI, new(FastCGI))
+	return &fcgiReader{shared: s}
 }
 
 type fcgiReader struct {
-	shared  *fcgiReaderShared
+	shared  *readerShared
 	state   fcgiState
 	partial []byte // a record received in pieces that is usable only when complete
 	head    []byte // a response's head received in pieces
@@ -160,7 +155,7 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 		r.head = append(r.head, content...)
 		head = r.head
 	}
-	response := &r.shared.response
+	response := &r.shared.cgi
 	response.Reset()
 	complete, err := response.Parse(head, headLimits())
 	if err != nil {

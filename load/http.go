@@ -33,19 +33,13 @@ func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byt
 	return append(http1.AppendHeadEnd(b), q.body...)
 }
 
-func (o httpProtocol) readers(s readerConfig) func() reader {
-	shared := &httpReaderShared{tally: s.tally, minor: o.minor}
-	return func() reader { return &httpReader{shared: shared} }
-}
-
-type httpReaderShared struct {
-	tally    *tally
-	response http1.Response
-	minor    int // minor version of the requests
+func (o httpProtocol) newReader(s *readerShared) reader {
+	return &httpReader{shared: s, minor: o.minor}
 }
 
 type httpReader struct {
-	shared    *httpReaderShared
+	shared    *readerShared
+	minor     int    // minor version of the requests
 	partial   []byte // a head or trailer section received in pieces
 	mode      http1.Mode
 	remaining int64 // of a body with Content-Length
@@ -127,7 +121,7 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 // keepsAlive reports whether the server keeps the connection open after the response. In response
 // to HTTP/1.0, its Connection field must announce that, whatever the server's own version.
 func (r *httpReader) keepsAlive() bool {
-	return r.shared.response.IsPersistent() && (r.shared.minor > 0 || r.shared.response.KeepsAlive())
+	return r.shared.response.IsPersistent() && (r.minor > 0 || r.shared.response.KeepsAlive())
 }
 
 // body consumes bytes of the body. At its end, mode becomes NoBody.

@@ -8,15 +8,13 @@ import (
 	"github.com/tarehq/tare/internal/wire/http2"
 )
 
-func (http2Protocol) readers(s readerConfig) func() reader {
-	return func() reader {
-		r := &http2Reader{config: s, streams: make([]http2Stream, s.maxInFlight)}
-		for slot := range r.streams {
-			r.streams[slot].response.checked = s.expected.newCheck()
-		}
-		r.reset()
-		return r
+func (http2Protocol) newReader(s *readerShared) reader {
+	r := &http2Reader{tally: s.tally, streams: make([]http2Stream, s.maxInFlight)}
+	for slot := range r.streams {
+		r.streams[slot].response.checked = s.expected.newCheck()
 	}
+	r.reset()
+	return r
 }
 
 // http2Reader is the reader of an HTTP/2 connection. Each stream passes through these stages:
@@ -24,7 +22,7 @@ func (http2Protocol) readers(s readerConfig) func() reader {
 //	beforeHead → inBody       the header block of a final response
 //	any → complete            END_STREAM, RST_STREAM or an error of the stream
 type http2Reader struct {
-	config  readerConfig
+	tally   *tally
 	decoder http2.Decoder
 	partial []byte // a frame received in pieces
 
@@ -317,10 +315,10 @@ func (r *http2Reader) responseHead(st *http2Stream) {
 	}
 	st.response.begin(status, false)
 	if st.length = r.head.Length; st.length < 0 && !r.blockEndsStream {
-		st.response.events = newEventStream(r.config.tally, r.head.Text, r.head.Fields)
+		st.response.events = newEventStream(r.tally, r.head.Text, r.head.Fields)
 	}
-	if r.config.tally.Head == "" {
-		r.config.tally.Head = r.headText()
+	if r.tally.Head == "" {
+		r.tally.Head = r.headText()
 	}
 	if st.response.checked != nil {
 		st.response.checked.begin()

@@ -42,7 +42,7 @@ func TestRequestsHaveExpectedBytes(t *testing.T) {
 		j, err := test.plan.prepare(context.Background())
 		if err != nil {
 			t.Errorf("%+v: %v", test.plan, err)
-		} else if got := newMessage(j, j.requests[0].request, 0, nil); string(got.text) != test.want {
+		} else if got := newMessage(j, 0); string(got.text) != test.want {
 			t.Errorf(" got %q\nwant %q", got.text, test.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestRequestsHaveExpectedBytes(t *testing.T) {
 
 // payload returns the bytes that a job sends, if they are fixed.
 func payload(j *job) string {
-	m := newMessage(j, j.requests[0].request, 0, nil)
+	m := newMessage(j, 0)
 	return string(m.text)
 }
 
@@ -118,11 +118,11 @@ func TestResultSumsWorkers(t *testing.T) {
 		t.Generator.UserSeconds, t.Generator.SysSeconds = float64(n), 0.5
 		t.Errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n,
 			Header: 7 * n}
-		t.statuses[200] = n
+		t.Statuses[200] = n
 		t.Latency.Record(time.Duration(n) * time.Second)
 		tallies[i] = t
 	}
-	tallies[1].statuses[503], tallies[1].Errors.First, tallies[0].Head = 1, "second", "HTTP/1.1 200 OK"
+	tallies[1].Statuses[503], tallies[1].Errors.First, tallies[0].Head = 1, "second", "HTTP/1.1 200 OK"
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		r := Result{Seconds: 2, Statuses: make(map[int]uint64)}
 		for _, i := range order {

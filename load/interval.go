@@ -8,11 +8,9 @@ import (
 
 // interval is what a worker measured in one second.
 type interval struct {
-	second  Second
-	latency *hist.Histogram // since due; in a closed loop, since sent
-
-	// The tally's counts before it.
-	statuses [1000]uint64
+	second   Second          // its Errors, Statuses and Kinds are set at the end
+	latency  *hist.Histogram // since due; in a closed loop, since sent
+	statuses [1000]uint64    // by status code
 	errors   Errors
 }
 
@@ -26,33 +24,31 @@ func (w *worker) rollSecond() {
 	}
 }
 
+// deliverSecond adds the current second to the tally, and passes it to the coordinator.
 func (w *worker) deliverSecond() {
-	if !w.run.isSession() {
-		w.countKinds()
-	}
-	w.run.parts <- unpackedSecond{w.current.second, w.current.latency, 1}
-	w.current.second = Second{}
-	select {
-	case w.current.latency = <-w.run.spareHistograms:
-	default:
-		w.current.latency = hist.New()
-	}
-}
-
-// countKinds completes the current second by its statuses and kinds of errors.
-func (w *worker) countKinds() {
 	c := &w.current
-	for code, n := range &w.tally.statuses {
-		if n > c.statuses[code] {
+	w.tally.Bytes += c.second.Bytes
+	for code, n := range &c.statuses {
+		if n > 0 {
 			if c.second.Statuses == nil {
 				c.second.Statuses = make(map[int]uint64)
 			}
-			c.second.Statuses[code] = n - c.statuses[code]
-			c.statuses[code] = n
+			c.second.Statuses[code] = n
+			w.tally.Statuses[code] += n
 		}
 	}
-	c.second.Kinds = w.tally.Errors.since(&c.errors)
-	c.errors = w.tally.Errors
+	if n := c.errors.Total(); n > 0 {
+		kinds := c.errors
+		kinds.First = w.tally.Errors.First
+		c.second.Errors, c.second.Kinds = n, &kinds
+	}
+	w.run.parts <- unpackedSecond{c.second, c.latency, 1}
+	*c = interval{}
+	select {
+	case c.latency = <-w.run.spareHistograms:
+	default:
+		c.latency = hist.New()
+	}
 }
 
 const windowLength = 100 * time.Millisecond // length of each of a Result's Windows

@@ -2,7 +2,6 @@ package load
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
@@ -44,12 +43,9 @@ type Joiner struct {
 }
 
 type joinedPart struct {
-	figures  PartResult
-	next     int // seconds reported so far; noMore after the part's end
-	result   *Result
-	latency  *hist.Histogram // of its seconds
-	statuses map[int]uint64
-	bytes    uint64
+	figures PartResult
+	next    int     // seconds reported so far; noMore after the part's end
+	result  *Result // the sum of its seconds until End replaces it
 }
 
 // noMore is joinedPart.next of a part that reports no more seconds.
@@ -61,11 +57,19 @@ func NewJoiner(parts []Plan, names []string, second func(Second)) *Joiner {
 	j := &Joiner{timeline: newTimeline(math.MaxInt, nil), second: second, parts: make([]joinedPart, len(parts))}
 	for i, p := range parts {
 		j.url, j.isOpen = p.URL, p.Pace.open()
-		own := &j.parts[i]
-		own.figures = PartResult{Name: names[i], Connections: p.Connections, Threads: p.Threads}
-		own.latency, own.statuses = hist.New(), make(map[int]uint64)
+		j.parts[i] = joinedPart{
+			figures: PartResult{Name: names[i], Connections: p.Connections, Threads: p.Threads},
+			result:  newSum(),
+		}
+		j.parts[i].result.Connections, j.parts[i].result.Threads = p.Connections, p.Threads
 	}
 	return j
+}
+
+// newSum returns a Result to which others are added.
+func newSum() *Result {
+	return &Result{Statuses: make(map[int]uint64), Latency: hist.New(), Service: hist.New(), FirstByte: hist.New(),
+		Connect: hist.New()}
 }
 
 const maxSecondIndex = 366 * 24 * 3600 // limits the seconds of a part: a year
@@ -82,24 +86,17 @@ func (j *Joiner) Second(part int, s Second) error {
 	}
 	own.next = max(own.next, s.Index+1)
 	own.addSecond(s, h)
-	if s.Index < j.reported { // a second in which a worker did not run is reported late
-		j.timeline.partials[s.Index] = j.timeline.reopen(s.Index)
-	}
 	j.timeline.add(&unpackedSecond{s, h, 1})
 	j.advance()
 	return nil
 }
 
 func (p *joinedPart) addSecond(s Second, h *hist.Histogram) {
-	p.latency.Merge(h)
-	p.figures.Requests += s.Requests
-	p.bytes += s.Bytes
-	for code, n := range s.Statuses {
-		p.statuses[code] += n
-	}
+	one := Result{Requests: s.Requests, Bytes: s.Bytes, Statuses: s.Statuses, Latency: h}
 	if s.Kinds != nil {
-		p.figures.Errors.merge(*s.Kinds)
+		one.Errors = *s.Kinds
 	}
+	p.result.join(&one)
 	for n := len(p.figures.Timeline); n <= s.Index; n++ {
 		p.figures.Timeline = append(p.figures.Timeline, Second{Index: n})
 	}
@@ -130,10 +127,8 @@ func (j *Joiner) advance() {
 func (j *Joiner) End(part int, r *Result, why string) {
 	own := &j.parts[part]
 	own.result, own.next = r, noMore
-	f := &own.figures
-	f.Seconds, f.Requests, f.Errors, f.Generator = r.Seconds, r.Requests, r.Errors, r.Generator
 	if why != "" {
-		f.Lost = fmt.Sprintf("%s; the figures cover its first %.1f s", why, f.Seconds)
+		own.figures.Lost = fmt.Sprintf("%s; the figures cover its first %.1f s", why, r.Seconds)
 	}
 	j.advance()
 }
@@ -141,60 +136,45 @@ func (j *Joiner) End(part int, r *Result, why string) {
 // Lose ends a part that delivers no Result, with the reason.
 func (j *Joiner) Lose(part int, why string) {
 	own := &j.parts[part]
-	f := &own.figures
+	r := own.result
 	if own.next != noMore {
-		f.Seconds = float64(own.next)
+		r.Seconds = float64(own.next)
 		own.next = noMore
+		if j.isOpen {
+			r.Due = float64(r.Requests) // how many more were due is unknown
+		} else {
+			r.Service.Merge(r.Latency)
+		}
 	}
-	f.Lost = fmt.Sprintf("%s; the figures cover its first %.0f s, without the times since sent and to the first byte",
-		why, f.Seconds)
+	own.figures.Lost = fmt.Sprintf("%s; the figures cover its first %.0f s, without the times since sent and to the first byte",
+		why, r.Seconds)
 	j.advance()
 }
 
 // Progress returns what the parts have reported so far.
 func (j *Joiner) Progress() (p Progress) {
 	for i := range j.parts {
-		own := &j.parts[i]
-		p.Requests += own.figures.Requests
-		p.Errors.merge(own.figures.Errors)
+		p.Requests += j.parts[i].result.Requests
+		p.Errors.merge(j.parts[i].result.Errors)
 	}
 	return p
 }
 
 // Result joins the parts. Call it once, after the end of each part.
 func (j *Joiner) Result() *Result {
-	res := &Result{URL: j.url, Statuses: make(map[int]uint64), Latency: hist.New(), Service: hist.New(),
-		FirstByte: hist.New(), Connect: hist.New()}
+	res := newSum()
+	res.URL = j.url
 	for i := range j.parts {
-		own := &j.parts[i]
-		r := own.result
-		if r == nil {
-			r = own.sum(j.isOpen)
-		}
+		f, r := &j.parts[i].figures, j.parts[i].result
 		res.join(r)
-		own.figures.Latency = packHistogram(r.Latency)
-		res.Parts = append(res.Parts, own.figures)
+		f.Seconds, f.Requests, f.Errors, f.Generator = r.Seconds, r.Requests, r.Errors, r.Generator
+		f.Latency = packHistogram(r.Latency)
+		res.Parts = append(res.Parts, *f)
 	}
 	res.addMissing()
 	res.Timeline = j.timeline.finish(time.Duration(res.Seconds * float64(time.Second)))
 	sortSamples(res.Samples)
 	return res
-}
-
-// sum returns the Result of a lost part, from its seconds.
-func (p *joinedPart) sum(isOpen bool) *Result {
-	f := &p.figures
-	r := &Result{
-		Connections: f.Connections, Threads: f.Threads, Seconds: f.Seconds, Requests: f.Requests, Bytes: p.bytes,
-		Statuses: p.statuses, Errors: f.Errors, Latency: p.latency, Service: hist.New(), FirstByte: hist.New(),
-		Connect: hist.New(),
-	}
-	if isOpen {
-		r.Due = float64(f.Requests) // how many more were due is unknown
-	} else {
-		r.Service.Merge(p.latency)
-	}
-	return r
 }
 
 func (r *Result) join(o *Result) {
@@ -213,7 +193,7 @@ func (r *Result) join(o *Result) {
 	r.InFlight += o.InFlight
 	r.Warmup = max(r.Warmup, o.Warmup)
 	r.Errors.merge(o.Errors)
-	for code, n := range maps.All(o.Statuses) {
+	for code, n := range o.Statuses {
 		r.Statuses[code] += n
 	}
 	for _, h := range []struct {

@@ -13,9 +13,12 @@ type message struct {
 	fill        *templateFill // renders a template anew for each request; nil for a fixed request
 }
 
-func newMessage(j *job, q *request, number int, f *templateFill) message {
-	m := message{index: int32(number), isHead: q.method == "HEAD", fill: f}
-	if f == nil {
+func newMessage(j *job, number int) message {
+	q := j.requests[number]
+	m := message{index: int32(number), isHead: q.method == "HEAD"}
+	if len(q.expressions) > 0 {
+		m.fill = newFill(q)
+	} else {
 		m.text = j.protocol.render(nil, q, j.address, false)
 		m.final = j.protocol.render(nil, q, j.address, true)
 	}

@@ -167,13 +167,8 @@ type job struct {
 	protocol protocol
 	address  address
 	tls      *tls.Config // nil without TLS
-	requests []plannedRequest
+	requests []*request
 	expected expectation
-}
-
-type plannedRequest struct {
-	request     *request
-	expressions []expression // of its template
 }
 
 // PlanError is the error of an invalid Plan.
@@ -264,7 +259,7 @@ func (j *job) readRequests() (to parsedURL, err error) {
 		list = []Request{{}}
 	}
 	for i, r := range list {
-		q, expressions, err := j.readRequest(r)
+		q, err := j.plan.readRequest(r)
 		if err != nil {
 			return to, err
 		}
@@ -273,15 +268,14 @@ func (j *job) readRequests() (to parsedURL, err error) {
 		}
 		if !to.sameServer(&q.url) {
 			return to, badPlan("%q and %q are different servers: want one for all requests",
-				j.requests[0].request.url.host, q.url.host)
+				j.requests[0].url.host, q.url.host)
 		}
-		j.requests = append(j.requests, plannedRequest{q, expressions})
+		j.requests = append(j.requests, q)
 	}
 	return to, nil
 }
 
-func (j *job) readRequest(r Request) (*request, []expression, error) {
-	p := j.plan
+func (p Plan) readRequest(r Request) (*request, error) {
 	p.URL = resolveURL(p.URL, r.URL)
 	p.Method = cmp.Or(r.Method, p.Method)
 	p.Header = append(slices.Clip(p.Header), r.Header...)
@@ -289,15 +283,14 @@ func (j *job) readRequest(r Request) (*request, []expression, error) {
 	var expressions []expression
 	if p.Template {
 		if err := p.markTemplates(&expressions); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	to, err := parseURL(p.URL, p.Version)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	q, err := newRequest(&p, to)
-	return q, expressions, err
+	return newRequest(&p, to, expressions)
 }
 
 // markTemplates replaces the expressions in all texts that may hold some by marks.

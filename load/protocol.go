@@ -9,8 +9,8 @@ type protocol interface {
 	defaultPort(secure bool) string
 	// render appends the bytes of a request; last marks the last request of its connection.
 	render(dst []byte, q *request, to address, last bool) []byte
-	// readers returns a function that makes a reader for each of a worker's connections.
-	readers(s readerConfig) func() reader
+	// newReader returns the reader of a worker's connection.
+	newReader(s *readerShared) reader
 }
 
 // isFastCGI reports whether a protocol is FastCGI. A connection carries one request at a time, and
@@ -28,11 +28,13 @@ type reader interface {
 	reset()
 }
 
-// readerConfig is what the readers of one worker share.
-type readerConfig struct {
+// readerShared is what the readers of one worker share.
+type readerShared struct {
 	tally       *tally
 	expected    *expectation
-	maxInFlight int // limit of concurrent requests on a connection
+	maxInFlight int            // limit of concurrent requests on a connection
+	response    http1.Response // the head that HTTP/1's readers parse
+	cgi         http1.CGI      // the head that FastCGI's readers parse
 }
 
 // response is the parser's state for one response.

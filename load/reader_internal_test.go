@@ -22,7 +22,7 @@ import (
 func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 	return func(pieces [][]byte) string {
 		t := tally{counting: true}
-		r := p.readers(readerConfig{tally: &t})()
+		r := p.newReader(&readerShared{tally: &t})
 		a := response{isHead: isHead}
 		consumed := 0
 		for i, piece := range pieces {
@@ -287,8 +287,8 @@ func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
 	q := &request{url: parsedURL{host: "a", target: "/"}, method: "POST",
 		body: strings.Repeat("b", 2*http2.InitialWindow)}
 	text := http2Protocol{}.render(nil, q, address{}, false)
-	r := http2Protocol{}.readers(readerConfig{tally: new(tally), expected: new(expectation),
-		maxInFlight: 2})().(*http2Reader)
+	r := http2Protocol{}.newReader(&readerShared{tally: new(tally), expected: new(expectation),
+		maxInFlight: 2}).(*http2Reader)
 	for _, slot := range []int{0, 1} {
 		out, _ := r.appendRequest(nil, text, false, slot)
 		if n := bytes.Count(out, []byte("b")); slot == 0 && (n < http2.InitialWindow || n >= 2*http2.InitialWindow) {
@@ -307,7 +307,7 @@ func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
 
 // describeHTTP2 passes pieces of input to a reader that has sent a request, and returns the result.
 func describeHTTP2(pieces [][]byte) string {
-	r := http2Protocol{}.readers(readerConfig{tally: new(tally), expected: new(expectation), maxInFlight: 1})()
+	r := http2Protocol{}.newReader(&readerShared{tally: new(tally), expected: new(expectation), maxInFlight: 1})
 	text := http2Protocol{}.render(nil, &request{url: parsedURL{host: "a", target: "/"}, method: "GET"},
 		address{}, false)
 	r.(*http2Reader).appendRequest(nil, text, false, 0)

@@ -14,16 +14,18 @@ type request struct {
 	fields []field // the Plan's header fields, in order
 	params []field // FastCGI parameters, in order
 	body   string
+
+	expressions []expression // of its template, by number of their mark
 }
 
 // field is a header field, or a FastCGI parameter.
 type field struct{ name, value string }
 
-func newRequest(p *Plan, to parsedURL) (*request, error) {
+func newRequest(p *Plan, to parsedURL, expressions []expression) (*request, error) {
 	if !http1.ValidToken(p.Method) || !http1.ValidTarget(to.target) {
 		return nil, badPlan("invalid request line %q %q", p.Method, to.target)
 	}
-	q := &request{url: to, method: p.Method, body: p.Body}
+	q := &request{url: to, method: p.Method, body: p.Body, expressions: expressions}
 	for _, line := range p.Header {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
@@ -43,13 +45,6 @@ func newRequest(p *Plan, to parsedURL) (*request, error) {
 		return nil, badPlan("%q: parameters require FastCGI", p.URL)
 	}
 	return q, nil
-}
-
-// clone returns a copy that shares no mutable state with q.
-func (q *request) clone() *request {
-	c := *q
-	c.fields, c.params = slices.Clone(q.fields), slices.Clone(q.params)
-	return &c
 }
 
 func (q *request) get(name string) (value string, ok bool) {

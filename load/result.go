@@ -150,18 +150,6 @@ func (e *Errors) Kinds() iter.Seq2[Failure, uint64] {
 	}
 }
 
-// since returns the errors counted after an earlier count, or nil if there are none.
-func (e *Errors) since(earlier *Errors) *Errors {
-	if e.Total() == earlier.Total() {
-		return nil
-	}
-	since := *e
-	for f, n := range earlier.Kinds() {
-		*since.of(f) -= n
-	}
-	return &since
-}
-
 func (e *Errors) merge(o Errors) {
 	for f, n := range o.Kinds() {
 		*e.of(f) += n

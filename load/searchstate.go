@@ -116,21 +116,35 @@ func (h *searchState) tryTwice(ctx context.Context, rate float64, purpose Purpos
 	return t.Sustained, nil
 }
 
-// confirm repeats the rate found and lowers it while most runs fail. Each step lowers it twice as
-// much as the one before, beginning with the precision, so that a lucky rate does not take many
-// runs.
+// confirm repeats the rate found, until most of the confirmations agree or no runs are left. While
+// most fail, it lowers the rate. Each step lowers it twice as much as the one before, beginning with
+// the precision, so that a lucky rate does not take many runs.
 func (h *searchState) confirm(ctx context.Context) error {
-	verdict := h.verdict()
+	verdict, needed := h.verdict(), h.settings.Confirmations
 	for less := h.settings.Precision; h.low > 0; less *= 2 {
-		v, err := h.vote(ctx, h.low)
-		switch {
-		case err != nil || !v.isDecided():
-			return err
-		case v.isSustained():
+		good, bad, byGenerator := 0, 0, 0
+		for 2*good <= needed && 2*bad < needed {
+			if len(h.found.Tries) >= h.settings.Runs {
+				return nil
+			}
+			t, err := h.try(ctx, h.low, ToConfirm)
+			switch {
+			case err != nil:
+				return err
+			case t.Sustained:
+				good++
+			case t.Generator:
+				byGenerator++
+				bad++
+			default:
+				bad++
+			}
+		}
+		if 2*good > needed {
 			h.found.Sustained, h.found.Verdict = h.low, verdict
 			return nil
 		}
-		h.high, h.generatorBound, h.low = h.low, v.generator == v.bad, h.below(h.low, less)
+		h.high, h.generatorBound, h.low = h.low, byGenerator == bad, h.below(h.low, less)
 		if verdict = Settled; h.generatorBound {
 			verdict = GeneratorBound
 		}
@@ -160,35 +174,6 @@ func (h *searchState) verdict() Verdict {
 		return Settled
 	}
 	return Unsettled
-}
-
-// vote counts the outcomes of the runs that confirm a rate.
-type vote struct {
-	needed, good, bad int
-	generator         int // bad ones that the generator caused
-}
-
-func (v *vote) isSustained() bool { return 2*v.good > v.needed }
-func (v *vote) isDecided() bool   { return v.isSustained() || 2*v.bad >= v.needed }
-
-// vote runs a rate until most of the confirmations agree or no runs are left.
-func (h *searchState) vote(ctx context.Context, rate float64) (v vote, err error) {
-	v.needed = h.settings.Confirmations
-	for !v.isDecided() && len(h.found.Tries) < h.settings.Runs {
-		t, err := h.try(ctx, rate, ToConfirm)
-		if err != nil {
-			return v, err
-		}
-		if t.Sustained {
-			v.good++
-		} else {
-			v.bad++
-			if t.Generator {
-				v.generator++
-			}
-		}
-	}
-	return v, nil
 }
 
 func (h *searchState) try(ctx context.Context, rate float64, purpose Purpose) (Try, error) {

@@ -105,30 +105,22 @@ func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
 	s.run.phase.Store(int32(draining))
 	s.run.drainSeq.Add(1)
 	s.run.wakeAll()
-	for range s.run.workers {
+	// A worker passes what it has counted before it reports that it is drained.
+	for left := len(s.run.workers); left > 0 || len(s.run.parts) > 0; {
 		select {
 		case one := <-s.run.drainedSlices:
 			sum.Requests += one.Requests
 			sum.Errors += one.Errors
 			sum.Due += one.Due
+			left--
+		case p := <-s.run.parts:
+			s.run.merge(&p)
 		case <-ctx.Done():
 			s.interrupted = true
 			return sum, ctx.Err()
 		}
-		s.mergeParts()
 	}
 	return sum, nil
-}
-
-func (s *Session) mergeParts() {
-	for {
-		select {
-		case p := <-s.run.parts:
-			s.run.merge(&p)
-		default:
-			return
-		}
-	}
 }
 
 // Close closes all connections and returns the Result of the counted slices. It equals that of a

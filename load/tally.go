@@ -7,29 +7,24 @@ import (
 )
 
 // tally is the Result of one worker. Its Latency has only the requests that timed out: the others
-// are in the seconds. Its Service is empty in a closed loop. Only the worker uses it until it has
+// are in the seconds. Bytes and Statuses are added at the end of each second. Its Service is empty in a closed loop. Only the worker uses it until it has
 // stopped.
 type tally struct {
 	Result
-	counting bool         // measuring is in progress
-	statuses [1000]uint64 // by status code
+	counting bool // measuring is in progress
 	windows  []uint32
 	arrived  int64 // when the input that is parsed arrived, on the worker's clock
 }
 
 func newTally() tally {
-	return tally{Result: Result{Latency: hist.New(), Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(),
-		BetweenEvents: hist.New(), Waiting: hist.New()}}
+	t := tally{Result: *newSum()}
+	t.BetweenEvents, t.Waiting = hist.New(), hist.New()
+	return t
 }
 
 // result completes the Result after a measured time in seconds.
 func (t *tally) result(seconds float64) *Result {
-	t.Statuses, t.Windows = make(map[int]uint64), [][]uint32{t.windows}
-	for code, n := range t.statuses {
-		if n > 0 {
-			t.Statuses[code] = n
-		}
-	}
+	t.Windows = [][]uint32{t.windows}
 	if t.Events == 0 {
 		t.BetweenEvents = nil
 	}

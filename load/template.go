@@ -2,6 +2,7 @@ package load
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -99,16 +100,15 @@ func (e *expression) value(n int64) string {
 }
 
 type templateFill struct {
-	expressions []expression
-
+	filled request   // returned by next
 	parts  []*string // the parts of filled that hold marks
 	texts  []string  // their texts, with marks
-	filled *request  // returned by next
 }
 
-func newFill(q *request, expressions []expression) *templateFill {
-	f := &templateFill{expressions: expressions, filled: q.clone()}
-	own := f.filled
+func newFill(q *request) *templateFill {
+	f := &templateFill{filled: *q}
+	own := &f.filled
+	own.fields, own.params = slices.Clone(q.fields), slices.Clone(q.params) // workers share those of q
 	parts := []*string{&own.url.target, &own.url.path, &own.url.query, &own.body}
 	for i := range own.fields {
 		parts = append(parts, &own.fields[i].value)
@@ -126,15 +126,15 @@ func newFill(q *request, expressions []expression) *templateFill {
 
 // next fills in new values. The result is valid until the next call.
 func (f *templateFill) next(v *sequenceValues) *request {
-	chosen := make([]string, len(f.expressions))
-	for i := range f.expressions {
-		chosen[i] = f.expressions[i].value(v.count)
+	chosen := make([]string, len(f.filled.expressions))
+	for i := range chosen {
+		chosen[i] = f.filled.expressions[i].value(v.count)
 	}
 	v.count += v.step
 	for i, p := range f.parts {
 		*p = substitute(f.texts[i], chosen)
 	}
-	return f.filled
+	return &f.filled
 }
 
 func substitute(text string, chosen []string) string {

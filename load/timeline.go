@@ -42,11 +42,7 @@ func newTimeline(workers int, trace func(Second)) *timeline {
 // add merges a worker's second. The caller may reuse its histogram.
 func (s *timeline) add(p *unpackedSecond) {
 	s.total.Merge(p.latency)
-	b := s.partials[p.sum.Index]
-	if b == nil {
-		b = &unpackedSecond{latency: hist.New()}
-		s.partials[p.sum.Index] = b
-	}
+	b := s.open(p.sum.Index)
 	if b.merge(p); b.reports == s.workers {
 		s.report(s.pack(p.sum.Index))
 	}
@@ -104,16 +100,13 @@ func (s *timeline) finish(elapsed time.Duration) []Second {
 	for i := range s.partials {
 		end = max(end, i+1)
 	}
-	if end > n {
-		last := s.reopen(n - 1)
-		for i := n; i < end; i++ {
-			if i < len(s.complete) || s.partials[i] != nil {
-				last.merge(s.reopen(i))
-				delete(s.partials, i)
-			}
+	for i := n; i < end; i++ {
+		if i < len(s.complete) || s.partials[i] != nil {
+			s.open(n - 1).merge(s.open(i))
+			delete(s.partials, i)
 		}
-		s.partials[n-1], s.complete = last, s.complete[:min(n, len(s.complete))]
 	}
+	s.complete = s.complete[:min(n, len(s.complete))]
 	for i := range n {
 		if s.partials[i] != nil {
 			s.pack(i)
@@ -122,12 +115,13 @@ func (s *timeline) finish(elapsed time.Duration) []Second {
 	return s.complete
 }
 
-// reopen returns second n with its histogram.
-func (s *timeline) reopen(n int) *unpackedSecond {
+// open returns second n of partials. A complete or new second becomes one of them.
+func (s *timeline) open(n int) *unpackedSecond {
 	if b := s.partials[n]; b != nil {
 		return b
 	}
 	b := &unpackedSecond{latency: hist.New()}
+	s.partials[n] = b
 	if n < len(s.complete) {
 		b.sum = s.complete[n]
 		if h, err := s.complete[n].Latency.Unpack(); err == nil {
@@ -144,10 +138,9 @@ func (s *Second) add(o Second) {
 	s.MaxLag = max(s.MaxLag, o.MaxLag)
 	if o.Statuses != nil {
 		sum := make(map[int]uint64, len(o.Statuses)) // the old one may be in use elsewhere
-		for _, m := range []map[int]uint64{s.Statuses, o.Statuses} {
-			for code, n := range m {
-				sum[code] += n
-			}
+		maps.Copy(sum, s.Statuses)
+		for code, n := range o.Statuses {
+			sum[code] += n
 		}
 		s.Statuses = sum
 	}

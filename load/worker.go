@@ -108,18 +108,14 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 }
 
 func (w *worker) prepareConns() {
-	for i, q := range w.job.requests {
-		var f *templateFill
-		if len(q.expressions) > 0 {
-			f = newFill(q.request, q.expressions)
-		}
-		w.messages = append(w.messages, newMessage(w.job, q.request, i, f))
+	for i := range w.job.requests {
+		w.messages = append(w.messages, newMessage(w.job, i))
 	}
 	w.nextIndex = (w.plan.Part.FirstThread + w.index) * len(w.messages) / w.plan.wholeThreads()
-	newReader := w.job.protocol.readers(readerConfig{&w.tally, &w.job.expected, w.plan.Pipeline})
+	shared := &readerShared{tally: &w.tally, expected: &w.job.expected, maxInFlight: w.plan.Pipeline}
 	for i := range w.conns {
 		c := conn{fd: -1, response: response{slot: -1}, reusable: reusable{
-			firstAttempt: true, reader: newReader(), exchanges: make([]exchange, w.plan.Pipeline),
+			firstAttempt: true, reader: w.job.protocol.newReader(shared), exchanges: make([]exchange, w.plan.Pipeline),
 			check: w.job.expected.newCheck(),
 		}}
 		c.reusable.http2, _ = c.reusable.reader.(*http2Reader)
@@ -383,7 +379,7 @@ func (w *worker) countError(kind Failure) {
 		w.run.errorBudget.finish()
 	}
 	*w.tally.Errors.of(kind)++
-	w.current.second.Errors++
+	*w.current.errors.of(kind)++
 }
 
 func (w *worker) recordFirstError(text string) {

@@ -20,15 +20,15 @@ const noFootnotes = "--no-footnotes" // a flag of all emulations that no tool ha
 
 func dialectCommands(env Env) []*cobra.Command {
 	return []*cobra.Command{
-		dialectCommand(env, "wrk", exitOK, wrk.Parse),
-		dialectCommand(env, "ab", exitFail, ab.Parse),
-		dialectCommand(env, "siege", exitOK, siege.Parse),
+		dialectCommand(env, "wrk", exitFail, exitOK, wrk.Parse),
+		dialectCommand(env, "ab", ab.ExitUsage, exitFail, ab.Parse),
+		dialectCommand(env, "siege", exitFail, exitOK, siege.Parse),
 	}
 }
 
-// dialectCommand returns the command that emulates a tool; interrupted is the tool's exit code
-// after an interrupted run.
-func dialectCommand[T dialect.Tool](env Env, name string, interrupted int,
+// dialectCommand returns the command that emulates a tool. The tool's exit code is usage after an
+// invalid command line, and interrupted after an interrupted run.
+func dialectCommand[T dialect.Tool](env Env, name string, usage, interrupted int,
 	parse func(args []string) (T, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
@@ -41,9 +41,10 @@ Footnotes on standard error explain misleading figures; %s omits them.
 		RunE: run(func(ctx context.Context, args []string) error {
 			own, footnotes := splitFootnotes(args)
 			t, err := parse(own)
-			if err == nil {
-				err = dialect.Run(ctx, t, env.Stdout, env.Stderr, footnotes)
+			if err != nil {
+				return exitAs(env, dialect.Usage(name, err, usage))
 			}
+			err = dialect.Run(ctx, t, env.Stdout, env.Stderr, footnotes)
 			if err == nil && ctx.Err() != nil && interrupted != exitOK {
 				return &exitError{code: interrupted}
 			}

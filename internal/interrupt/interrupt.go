@@ -80,3 +80,11 @@ func receive(last context.Context, c <-chan os.Signal, ends []context.CancelCaus
 		raise(latest)
 	}
 }
+
+// raise sends a signal to this process. Where the system cannot send it, raise ends the process, as
+// the Go runtime does at a signal.
+func raise(s os.Signal) {
+	if p, err := os.FindProcess(os.Getpid()); err != nil || p.Signal(s) != nil {
+		os.Exit(2)
+	}
+}

@@ -45,12 +45,12 @@ func (r *run) execute(ctx context.Context) {
 			for i := range all[:n] {
 				numbers = AppendSample(numbers, &all[i])
 			}
-			out.wait(Record{Samples: numbers})
+			out.wait(&Record{Samples: numbers})
 			all = all[n:]
 		}
 	}
 	r.ended.Store(true)
-	out.wait(last)
+	out.wait(&last)
 }
 
 // awaitStart reports that the agent is ready and waits for the start. Meanwhile no request is sent.

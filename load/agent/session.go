@@ -99,5 +99,5 @@ func (o *session) report(r Record) {
 		r.Session = new(SessionRecord)
 	}
 	r.Session.ID = o.id
-	o.server.out.wait(r)
+	o.server.out.wait(&r)
 }

@@ -79,21 +79,12 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no agent within %v", openTimeout))
 	defer cancel()
-	var errs []error
-	opened := make(chan struct{})
-	go func() {
-		defer close(opened)
-		errs = f.each(func(l *link) error {
-			defer l.isOpened.Store(true)
-			return l.open(ctx, o.Silence)
-		})
-	}()
-	f.awaitOpened(opened)
+	errs := f.openAll(ctx)
 	failed := new(Error)
-	for i, l := range f.links {
-		if errs[i] != nil {
-			failed.Reasons = append(failed.Reasons, l.name+": "+errs[i].Error())
-			failed.causes = append(failed.causes, errs[i])
+	for _, l := range f.links {
+		if err := errs[l]; err != nil {
+			failed.Reasons = append(failed.Reasons, l.name+": "+err.Error())
+			failed.causes = append(failed.causes, err)
 			l.isLost = true
 			continue
 		}
@@ -109,45 +100,37 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 
 const noteEvery = 5 * time.Second // interval of reports of hosts that have not responded
 
-// awaitOpened waits until opened is closed. It reports the hosts whose agents have not started, when
-// they change.
-func (f *Fleet) awaitOpened(opened <-chan struct{}) {
+// openAll starts the agents concurrently and returns the errors, nil for an agent that has started.
+// It reports the hosts whose agents have not started, when they change.
+func (f *Fleet) openAll(ctx context.Context) map[*link]error {
+	type outcome struct {
+		link *link
+		err  error
+	}
+	outcomes := make(chan outcome)
+	for _, l := range f.links {
+		go func() { outcomes <- outcome{l, l.open(ctx, f.options.Silence)} }()
+	}
 	ticks := time.NewTicker(noteEvery)
 	defer ticks.Stop()
-	for last := ""; ; {
+	errs := make(map[*link]error)
+	for last := ""; len(errs) < len(f.links); {
 		select {
+		case o := <-outcomes:
+			errs[o.link] = o.err
 		case <-ticks.C:
-		case <-opened:
-			return
-		}
-		if names := f.unopened(); names != "" && names != last {
-			f.options.Note("waiting for " + names)
-			last = names
-		}
-	}
-}
-
-// unopened returns the names of the links whose agents have neither started nor failed.
-func (f *Fleet) unopened() string {
-	var names []string
-	for _, l := range f.links {
-		if !l.isOpened.Load() {
-			names = append(names, l.name)
+			var waiting []string
+			for _, l := range f.links {
+				if _, ended := errs[l]; !ended {
+					waiting = append(waiting, l.name)
+				}
+			}
+			if names := strings.Join(waiting, ", "); names != last {
+				f.options.Note("waiting for " + names)
+				last = names
+			}
 		}
 	}
-	return strings.Join(names, ", ")
-}
-
-// each calls do for all links that are not lost, concurrently, and returns the errors by link.
-func (f *Fleet) each(do func(*link) error) []error {
-	errs := make([]error, len(f.links))
-	var all sync.WaitGroup
-	for i, l := range f.links {
-		if !l.isLost {
-			all.Go(func() { errs[i] = do(l) })
-		}
-	}
-	all.Wait()
 	return errs
 }
 
@@ -186,10 +169,9 @@ func (l *link) open(ctx context.Context, silence time.Duration) error {
 // Close ends the agents and waits for their commands.
 func (f *Fleet) Close() {
 	close(f.done)
-	f.each(func(l *link) error {
-		l.close()
-		return nil
-	})
+	for _, l := range f.alive() {
+		f.running.Go(l.close)
+	}
 	f.running.Wait()
 }
 

@@ -38,8 +38,6 @@ type link struct {
 	ended   chan struct{}          // closed when the command has ended
 	isLost  bool                   // only Fleet uses it
 	givenUp atomic.Pointer[string] // why the fleet has ended the link; nil otherwise
-
-	isOpened atomic.Bool // starting the agent has succeeded or failed
 }
 
 // event is a record of an agent, or the end of its output if err is not nil.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/internal/page"
@@ -38,10 +36,7 @@ func pageFuncs() map[string]any {
 		"share": func(part, of uint64) string {
 			return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(max(of, 1)))
 		},
-		"kinds": errorKinds,
-		"join":  strings.Join,
-		"codes": func(m map[int]uint64) []int { return slices.Sorted(maps.Keys(m)) },
-		"names": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+		"join": strings.Join,
 	}
 }
 

@@ -124,17 +124,3 @@ func (r *Run) Times() Table {
 	add("between events", r.BetweenEvents)
 	return all
 }
-
-func errorKinds(e *load.Errors) (kinds []kindCount) {
-	for kind, n := range e.Kinds() {
-		if n > 0 {
-			kinds = append(kinds, kindCount{kind.String(), n})
-		}
-	}
-	return kinds
-}
-
-type kindCount struct {
-	Name  string
-	Count uint64
-}

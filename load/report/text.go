@@ -209,8 +209,10 @@ func CountErrors(n uint64) string {
 // Errors formats the errors by kind on one line.
 func Errors(e *load.Errors) string {
 	var parts []string
-	for _, k := range errorKinds(e) {
-		parts = append(parts, fmt.Sprintf("%s %d", k.Name, k.Count))
+	for kind, n := range e.Kinds() {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", kind, n))
+		}
 	}
 	if parts == nil {
 		return "none"

@@ -24,11 +24,13 @@ const (
 	maxConcurrency = 20000 // ab's limit
 	maxSeconds     = 10_000_000
 	defaultTimeout = 30 * time.Second
-	exitUsage      = 22 // EINVAL
 	// Up to maxQuietRequests, ab prints no progress. Above, it prints a line for each tenth of the
 	// requests, but for no fewer than minProgressStep.
 	maxQuietRequests, minProgressStep = 150, 100
 )
+
+// ExitUsage is ab's exit code after an invalid command line: EINVAL.
+const ExitUsage = 22
 
 // Command is a parsed command line of ab.
 type Command struct {
@@ -63,16 +65,8 @@ type Command struct {
 	stderr        io.Writer // receives progress; set by Begin
 }
 
-// Parse parses ab's command line, without the program's name. Errors are *dialect.Exit.
+// Parse parses ab's command line, without the program's name.
 func Parse(args []string) (*Command, error) {
-	c, err := parse(args)
-	if err != nil {
-		return nil, dialect.Usage("ab", err, exitUsage)
-	}
-	return c, nil
-}
-
-func parse(args []string) (*Command, error) {
 	c := &Command{requests: 1, concurrency: 1, timeout: defaultTimeout, contentType: "text/plain",
 		cells: "bgcolor=white"}
 	rest, err := dialect.Apply("ab", args, c.flags(), getopt.First)

@@ -86,7 +86,7 @@ func (c *Command) flags() []getopt.Flag {
 		text('e', &c.csvFile),
 		on('r', &c.continueOnError),
 		text('m', &c.method),
-		{Short: 'h', Long: "help", Set: dialect.Print(usageText, exitUsage)},
+		{Short: 'h', Long: "help", Set: dialect.Print(usageText, ExitUsage)},
 		{Short: 'I'},
 		takes('Z', nil),
 		takes('f', c.setProtocol),

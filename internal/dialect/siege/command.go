@@ -63,16 +63,8 @@ type settings struct {
 	logFile, mark     string
 }
 
-// Parse parses siege's command line, without the program's name. Errors are *dialect.Exit.
+// Parse parses siege's command line, without the program's name.
 func Parse(args []string) (*Command, error) {
-	c, err := parse(args)
-	if err != nil {
-		return nil, dialect.Usage("siege", err, 1)
-	}
-	return c, nil
-}
-
-func parse(args []string) (*Command, error) {
 	defaults := settings{
 		users: defaultUsers, limit: defaultLimit, timeout: defaultTimeout,
 		agent: userAgent, encoding: acceptEncoding, contentType: contentType,

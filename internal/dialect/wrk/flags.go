@@ -69,19 +69,16 @@ func (c *Command) flags() []getopt.Flag {
 
 const exitCode = 1 // wrk's exit code without a run, even for help
 
-// Parse parses wrk's command line, without the program's name. Errors are *dialect.Exit.
+// Parse parses wrk's command line, without the program's name.
 func Parse(args []string) (*Command, error) {
 	c := &Command{
 		threads: defaultThreads, connections: defaultConnections, duration: defaultDuration, timeout: defaultTimeout,
 	}
 	rest, err := dialect.Apply("wrk", args, c.flags(), getopt.Anywhere)
-	if err == nil {
-		err = c.finish(rest)
-	}
 	if err != nil {
-		return nil, dialect.Usage("wrk", err, exitCode)
+		return nil, err
 	}
-	return c, nil
+	return c, c.finish(rest)
 }
 
 func readNumber(to *uint64, text string) error {

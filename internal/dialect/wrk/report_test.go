@@ -215,7 +215,7 @@ func TestInvalidCommandLinesAreRejected(t *testing.T) {
 		"-c10 http://h/ -- -d arg --any": "want one URL",
 	} {
 		_, err := Parse(strings.Fields(line))
-		e, ok := errors.AsType[*dialect.Exit](err)
+		e, ok := errors.AsType[*dialect.Exit](dialect.Usage("wrk", err, 1))
 		if !ok || !strings.Contains(e.Stderr, want) || e.Code != 1 || e.Stdout != "" {
 			t.Errorf("%q: got %+v, want %q", line, err, want)
 		}
@@ -230,7 +230,7 @@ func TestHelpAndVersionEndTheCommand(t *testing.T) {
 		"--version -c 10 -d 1": versionText + usageText,
 	} {
 		_, err := Parse(strings.Fields(line))
-		testkit.Equal(t, err, error(&dialect.Exit{Code: 1, Stdout: want}), line)
+		testkit.Equal(t, dialect.Usage("wrk", err, 1), error(&dialect.Exit{Code: 1, Stdout: want}), line)
 	}
 }
 
