@@ -7,8 +7,8 @@ import (
 )
 
 // tally is the Result of one worker. Its Latency has only the requests that timed out: the others
-// are in the seconds. Bytes and Statuses are added at the end of each second. Its Service is empty in a closed loop. Only the worker uses it until it has
-// stopped.
+// are in the seconds. Bytes and Statuses are added at the end of each second. Service is empty in a
+// closed loop. Only the worker uses it until it has stopped.
 type tally struct {
 	Result
 	counting bool // measuring is in progress
