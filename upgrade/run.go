@@ -100,7 +100,10 @@ func (u *Upgrader) serveUntil(ctx context.Context, stopping <-chan os.Signal) er
 func (u *Upgrader) end(signals <-chan os.Signal) error {
 	u.attempt.Lock()
 	defer u.attempt.Unlock()
-	if u.isReplaced() {
+	u.mu.Lock()
+	isReplaced := u.state == replaced
+	u.mu.Unlock()
+	if isReplaced {
 		return u.drain(signals, false)
 	}
 	u.notify(sdnotify.Stopping)
@@ -119,7 +122,7 @@ func (u *Upgrader) serve() <-chan error {
 	for _, s := range u.servers {
 		go func() {
 			err := s.serve()
-			if errors.Is(err, http.ErrServerClosed) || u.hasEnded.Load() && isClosed(err) {
+			if errors.Is(err, http.ErrServerClosed) || u.isEnding.Load() && isClosed(err) {
 				return
 			}
 			select {
@@ -142,8 +145,7 @@ func (u *Upgrader) drain(signals <-chan os.Signal, hasSuccessor bool) error {
 	}
 	defer cancel()
 	servers := u.uniqueServers()
-	u.hasEnded.Store(true)
-	u.handlers.retiring.Store(true)
+	u.isEnding.Store(true)
 	if hasSuccessor && u.options.IdleGrace > 0 {
 		u.retire(ctx, servers, signals)
 	}
@@ -199,7 +201,7 @@ func (u *Upgrader) isBusy(servers []Server) bool {
 			return true
 		}
 	}
-	return u.handlers.running.Load() > 0
+	return u.handlers.Load() > 0
 }
 
 // shutdown shuts down the servers and waits for handlers. When ctx ends, it closes the connections
@@ -213,13 +215,13 @@ func (u *Upgrader) shutdown(ctx context.Context, servers []Server) error {
 	all.Wait()
 	check := time.NewTicker(checkInterval)
 	defer check.Stop()
-	for u.handlers.running.Load() > 0 && ctx.Err() == nil {
+	for u.handlers.Load() > 0 && ctx.Err() == nil {
 		select {
 		case <-check.C:
 		case <-ctx.Done():
 		}
 	}
-	if err := errors.Join(errs...); ctx.Err() == nil || err == nil && u.handlers.running.Load() == 0 {
+	if err := errors.Join(errs...); ctx.Err() == nil || err == nil && u.handlers.Load() == 0 {
 		return err
 	}
 	for _, s := range servers {
