@@ -51,6 +51,9 @@ func (s *Server) stopAccepting(isReplaced bool) {
 	s.changes.Unlock()
 	s.issued.Stop()
 	call(s.options.Draining)
+	if isReplaced {
+		s.keepPID()
+	}
 	for _, socket := range s.sockets {
 		if u, ok := socket.base.(*net.UnixListener); ok && isReplaced {
 			u.SetUnlinkOnClose(false)

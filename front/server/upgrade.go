@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/safefile"
 	"github.com/tarehq/tare/internal/sdnotify"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -65,8 +66,8 @@ func (s *Server) upgrade(ctx context.Context) error {
 	defer s.hasChild.Store(false)
 	s.log.print("upgrade: starting a new process")
 	err := s.upgrader.Upgrade(ctx)
-	if err != nil {
-		s.removeFailedPIDs()
+	if err != nil && s.pid != "" && !s.isReplaced() {
+		_ = safefile.Remove(s.pid + newPIDSuffix) // the next upgrade does so, too
 	}
 	return err
 }
