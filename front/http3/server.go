@@ -40,13 +40,10 @@ const (
 	handshakeTimeout = 10 * time.Second
 )
 
-// New returns the implementation of server.Options.HTTP3.
-func New() server.HTTP3 { return implementation{} }
+// New returns what serves HTTP/3, for server.Options.HTTP3.
+func New() server.HTTP3 { return serve }
 
-type implementation struct{}
-
-// Serve implements server.HTTP3.
-func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
+func serve(c quicserver.Config) (quicserver.Server, error) {
 	s := &socketServer{open: make(map[*connection]bool), closed: make(chan struct{})}
 	s.config.Store(&c)
 	var err error

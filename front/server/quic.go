@@ -17,12 +17,9 @@ import (
 	"github.com/tarehq/tare/internal/listen"
 )
 
-// HTTP3 makes servers for HTTP/3. Package front/http3 implements it, which this package does not
-// import: programs without HTTP/3 do not carry QUIC.
-type HTTP3 interface {
-	// Serve serves a UDP socket. It returns at once.
-	Serve(quic.Config) (quic.Server, error)
-}
+// HTTP3 serves a UDP socket. It returns at once. Package front/http3 has one, which this package
+// does not import: programs without HTTP/3 do not carry QUIC.
+type HTTP3 func(quic.Config) (quic.Server, error)
 
 // quicSocket is a UDP socket, open while the configuration names its address and while connections
 // of an earlier configuration end. These may be of older processes.
@@ -93,7 +90,7 @@ func (s *Server) startQUIC(failed func(error)) {
 }
 
 func (s *Server) serveQUIC(q *quicSocket, failed func(error)) (ok bool) {
-	server, err := s.options.HTTP3.Serve(s.http3Config(q))
+	server, err := s.options.HTTP3(s.http3Config(q))
 	if err != nil {
 		failed(fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err))
 		q.conn.Close()
