@@ -137,17 +137,19 @@ func (s *Server) handOver(ctx context.Context) error {
 	s.stopAccepting(true)
 	idle := s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
-		for _, active := range socket.active {
-			active.socket.Close()
-			active.server.Retire()
+		socket.accepting.Close()
+		for i, server := range socket.active {
+			server.Retire()
 			if s.options.Upgrade.IdleGrace == 0 {
-				idle = max(idle, active.idle)
+				idle = max(idle, socket.listeners[i].IdleTimeout)
 			}
 		}
 	}
+	s.changes.Lock()
 	for _, socket := range s.quicSockets {
-		socket.server.Retire(true)
+		socket.server.Retire(true, 0)
 	}
+	s.changes.Unlock()
 	s.log.print("upgrade: finishing the requests of this process")
 	finishing, cancel := s.finishing(ctx)
 	defer cancel()
