@@ -75,7 +75,8 @@ type Upgrader struct {
 	sockets []socket
 	files   []*os.File // of AddFile
 	hooks   []*handoverHook
-	servers []serverEntry
+	servers []Server
+	serve   []func() error // for each listener
 }
 
 // state is where an Upgrader is:
