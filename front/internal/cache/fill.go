@@ -246,7 +246,7 @@ func (f *fill) readFile(d *draft) bool {
 func (f *fill) keep() (kept bool) {
 	if f.draft != nil {
 		defer f.finish(nil)
-		s := f.head.complete(f.size, nil, true)
+		s := f.head.complete(f.size)
 		file, err := f.draft.keep(s, f.bodyAt, f.sum)
 		if err != nil {
 			return false
@@ -261,7 +261,8 @@ func (f *fill) keep() (kept bool) {
 		body = append(make([]byte, 0, len(body)), body...)
 		f.trim(body)
 	}
-	s := f.head.complete(f.size, body, false)
+	s := f.head.complete(f.size)
+	s.hold(body)
 	e, kept := f.c.index.put(f.id, s, nil, f.c.disk != nil, f.still)
 	f.finish(nil)
 	f.c.end(f.flight, true)

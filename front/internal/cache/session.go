@@ -202,10 +202,10 @@ func (s *session) miss() (*Response, error) {
 // temporary, the entry is dropped.
 func (s *session) hit(state State, now time.Time) *Response {
 	a := &Response{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
-	if fromMemory := !s.old.inFile && s.acquire(a); !fromMemory {
+	if fromMemory := s.old.lease != nil && s.acquire(a); !fromMemory {
 		f := s.c.index.fileOf(s.entry)
 		if f == nil {
-			s.crowded = !s.old.inFile
+			s.crowded = s.old.lease != nil
 			return nil
 		}
 		var err error
