@@ -35,8 +35,8 @@ func ParseTarget(path string) (to Target, err error) {
 }
 
 // Open opens the target, which may block, fill or break without blocking requests. openPath opens
-// files; nil opens them by path. report receives what happens to lines, and lost makes the line about
-// lost ones.
+// files; nil opens them by path. report receives what happens to lines, and lost makes the line
+// about lost ones.
 func (to *Target) Open(openPath func(path string) (io.WriteCloser, error), report func(text string),
 	lost func(lines int, why error) []byte) (*spool.Spool, error) {
 	if openPath == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// directives are those of Cache-Control for a shared cache (RFC 9111, 5.2.2, and RFC 5861), by their
-// names in lower case, with the seconds of those that have them.
+// directives are those of Cache-Control for a shared cache (RFC 9111, 5.2.2, and RFC 5861), by
+// their names in lower case, with the seconds of those that have them.
 type directives map[string]int64
 
 func (d directives) has(name string) bool {

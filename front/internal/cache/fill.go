@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A fill is a response on its way from the origin into the cache. One reader may read its body as far
-// as it has come.
+// A fill is a response on its way from the origin into the cache. One reader may read its body as
+// far as it has come.
 //
 //	filling    -> filled | broken | handedOver
 //	filled     the body is complete

@@ -32,8 +32,8 @@ func hashMatches(hash, password string) bool {
 	return err == nil && matches(password)
 }
 
-// parseHash returns a function that reports, in constant time, whether a hash is that of a password.
-// An error reports why the hash is not supported.
+// parseHash returns a function that reports, in constant time, whether a hash is that of a
+// password. An error reports why the hash is not supported.
 func parseHash(hash string) (matches func(password string) bool, err error) {
 	same := func(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 	_, rest, _ := strings.Cut(hash, "}")
