@@ -152,18 +152,7 @@ func (s *session) share(now time.Time) (*Response, error) {
 	if updating {
 		return s.use(StateUpdating, now)
 	}
-	if s.until.IsZero() {
-		s.until = now.Add(policy.LockTimeout)
-	}
-	switch s.c.wait(s.q.Context, f, s.until, f.since.Add(policy.LockAge)) {
-	case clientGone:
-		return nil, s.q.Context.Err()
-	case notKept:
-		return s.fetch()
-	case outOfTime:
-		return s.pass()
-	}
-	return nil, nil
+	return s.wait(f)
 }
 
 // lead starts a flight, unless one has ended since the request looked.
