@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/proxy"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 // Handler serves what a Config describes. It is safe for concurrent use. Make one with New, and
@@ -153,7 +153,7 @@ func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 // ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
 // file cannot be opened keeps the old one. One that hangs does not delay the others.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
-	logs := core.InUse[string, *accesslog.File](&h.state.Logs)
+	logs := core.InUse[string, *spool.Spool](&h.state.Logs)
 	results := make(chan error, len(logs))
 	for path, f := range logs {
 		go func() {

@@ -1,15 +1,6 @@
 package upgrade
 
-import (
-	"net/http"
-	"sync/atomic"
-)
-
-// handlers counts the handlers that run.
-type handlers struct {
-	running  atomic.Int64
-	retiring atomic.Bool
-}
+import "net/http"
 
 // Handler returns a handler that calls next. Run waits for it, also if next has hijacked its
 // connection, as websockets do. After an upgrade its responses end keep-alive connections with
@@ -20,10 +11,10 @@ func (u *Upgrader) Handler(next http.Handler) http.Handler {
 		next = http.DefaultServeMux
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.handlers.running.Add(1)
-		defer u.handlers.running.Add(-1)
+		u.handlers.Add(1)
+		defer u.handlers.Add(-1)
 		// a proxy's response to a websocket request has a Connection field of its own
-		if u.handlers.retiring.Load() && r.Header.Get("Upgrade") == "" {
+		if u.isEnding.Load() && r.Header.Get("Upgrade") == "" {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

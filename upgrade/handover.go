@@ -36,13 +36,12 @@ const (
 )
 
 // handover describes what the old process passes: the names of the sockets that the program has
-// opened, those of the service manager, UDP sockets, and files, in this order. A version of this
-// package that does not know the last two ignores them.
+// opened, of those of the service manager, and of files, in this order. A version of this package
+// that does not know the last ones ignores them.
 type handover struct {
-	Owned   []string `json:"owned"`
-	Given   []string `json:"given"`
-	Packets []string `json:"packets,omitempty"`
-	Files   []string `json:"files,omitempty"`
+	Owned []string `json:"owned"`
+	Given []string `json:"given"`
+	Files []string `json:"files,omitempty"`
 }
 
 // parent is the old process, as the new one sees it.
@@ -53,8 +52,7 @@ type parent struct {
 // inherit receives what an old process has passed, if there is one.
 func (u *Upgrader) inherit() error {
 	text, ok := os.LookupEnv(variable)
-	u.owned, u.passedPackets = new(listen.Passed), new(listen.Passed)
-	if !ok {
+	if u.owned = new(listen.Passed); !ok {
 		return nil
 	}
 	if err := os.Unsetenv(variable); err != nil {
@@ -71,19 +69,15 @@ func (u *Upgrader) inherit() error {
 	}
 	open := func(i int, name string) *os.File { return listen.File(firstDescriptor+i, name) }
 	u.parent = &parent{open(0, "confirmations"), open(1, "readiness")}
-	first := pipes
-	for _, sockets := range []struct {
-		to    **listen.Passed
-		names []string
-	}{{&u.owned, h.Owned}, {&u.given, h.Given}, {&u.passedPackets, h.Packets}} {
-		var err error
-		if *sockets.to, err = listen.Descriptors(firstDescriptor+first, sockets.names); err != nil {
-			return err
-		}
-		first += len(sockets.names)
+	var err error
+	if u.owned, err = listen.Descriptors(firstDescriptor+pipes, h.Owned); err != nil {
+		return err
+	}
+	if u.given, err = listen.Descriptors(firstDescriptor+pipes+len(h.Owned), h.Given); err != nil {
+		return err
 	}
 	for i, name := range h.Files {
-		u.passedFiles = append(u.passedFiles, open(first+i, name))
+		u.passedFiles = append(u.passedFiles, open(pipes+len(h.Owned)+len(h.Given)+i, name))
 	}
 	return nil
 }
@@ -104,46 +98,69 @@ func (p *parent) confirm() (bool, error) {
 	return err == nil && confirmation == line, nil
 }
 
-// child is the new process, as the old one sees it.
-type child struct {
-	command                  *exec.Cmd
-	confirmations, readiness *os.File
-	isReady                  chan error // nil when it is ready; holds one
-	exited                   chan error // the result of Wait; holds one
-}
-
 // replace starts a new process and waits until it is ready. It returns its process ID. On failure
 // no new process is left.
 func (u *Upgrader) replace(ctx context.Context) (pid int, err error) {
-	c, err := u.start()
+	if err := supported(); err != nil {
+		return 0, err
+	}
+	readConfirmations, confirmations, err := os.Pipe()
 	if err != nil {
 		return 0, err
 	}
-	defer c.confirmations.Close()
-	defer c.readiness.Close()
+	defer confirmations.Close()
+	readiness, writeReadiness, err := os.Pipe()
+	if err != nil {
+		readConfirmations.Close()
+		return 0, err
+	}
+	defer readiness.Close()
+	c, err := u.start(readConfirmations, writeReadiness)
+	if err != nil {
+		return 0, err
+	}
+	pid = c.Process.Pid
+	isReady := make(chan error, 1)
+	go func() { isReady <- waitReady(readiness) }()
 	select {
-	case err = <-c.isReady:
+	case err = <-isReady:
 	case <-ctx.Done():
-		err = fmt.Errorf("process %d was ended: %w", c.command.Process.Pid, context.Cause(ctx))
+		err = fmt.Errorf("process %d was ended: %w", pid, context.Cause(ctx))
 	case <-u.stop:
 		err = ErrStopped
 	}
 	if err == nil {
-		err = u.confirm(c)
+		err = u.confirm(confirmations)
 	}
 	if err == nil {
-		return c.command.Process.Pid, nil
+		go func() { _ = c.Wait() }() // it is not a zombie if it ends before this process
+		return pid, nil
 	}
-	_, _ = c.confirmations.WriteString(abandoned)
-	_ = c.command.Process.Kill() // fails if it has exited
-	if exit := <-c.exited; errors.Is(err, errExited) {
-		err = fmt.Errorf("process %d ended before it was ready: %s", c.command.Process.Pid, exitText(exit))
+	_, _ = confirmations.WriteString(abandoned)
+	_ = c.Process.Kill() // fails if it has exited
+	if _ = c.Wait(); errors.Is(err, errExited) {
+		err = fmt.Errorf("process %d ended before it was ready: %s", pid, c.ProcessState)
 	}
 	return 0, err
 }
 
+// errExited means that the new process has closed its pipe, most likely because it has exited.
+var errExited = errors.New("the new process is not ready")
+
+// waitReady waits until the new process is ready.
+func waitReady(readiness *os.File) error {
+	got, err := bufio.NewReader(readiness).ReadString('\n')
+	if err != nil {
+		return errExited
+	}
+	if got != line {
+		return fmt.Errorf("invalid line %q", got)
+	}
+	return nil
+}
+
 // confirm makes the new process serve.
-func (u *Upgrader) confirm(c *child) error {
+func (u *Upgrader) confirm(confirmations *os.File) error {
 	u.mu.Lock()
 	hooks := slices.Clone(u.hooks)
 	u.mu.Unlock()
@@ -151,7 +168,7 @@ func (u *Upgrader) confirm(c *child) error {
 		h.stop()
 	}
 	// If this fails the process has ended just now, like one that ends just after it.
-	_, err := c.confirmations.WriteString(line)
+	_, err := confirmations.WriteString(line)
 	if err != nil {
 		for _, h := range hooks {
 			h.resume()
@@ -160,67 +177,19 @@ func (u *Upgrader) confirm(c *child) error {
 	return err
 }
 
-// errExited means that the new process has closed its pipe, most likely because it has exited.
-var errExited = errors.New("the new process is not ready")
-
-func exitText(err error) string {
-	if err == nil {
-		return "exit status 0"
-	}
-	return err.Error()
-}
-
-// start starts a new process. A goroutine waits for its end.
-func (u *Upgrader) start() (_ *child, err error) {
-	if err := supported(); err != nil {
-		return nil, err
-	}
-	var passed []*os.File
+// start starts the program again, and passes it the sockets and its ends of pipes. It closes these
+// ends.
+func (u *Upgrader) start(ends ...*os.File) (*exec.Cmd, error) {
+	sockets, text, err := u.handover()
+	passed := append(ends, sockets...)
 	defer func() {
 		for _, f := range passed {
 			f.Close()
 		}
 	}()
-	readConfirmations, confirmations, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	passed = append(passed, readConfirmations)
-	readiness, writeReadiness, err := os.Pipe()
-	if err != nil {
-		confirmations.Close()
-		return nil, err
-	}
-	passed = append(passed, writeReadiness)
-	c := &child{
-		confirmations: confirmations, readiness: readiness, isReady: make(chan error, 1), exited: make(chan error, 1),
-	}
-	sockets, text, err := u.handover()
-	passed = append(passed, sockets...)
-	if err == nil {
-		c.command = u.command(passed, text)
-		err = c.command.Start()
-	}
-	if err != nil {
-		confirmations.Close()
-		readiness.Close()
-		return nil, err
-	}
-	go func() { c.exited <- c.command.Wait() }()
-	go func() {
-		got, err := bufio.NewReader(readiness).ReadString('\n')
-		if err == nil && got != line {
-			err = fmt.Errorf("invalid line %q", got)
-		} else if err != nil {
-			err = errExited
-		}
-		c.isReady <- err
-	}()
-	return c, nil
-}
-
-// command returns the command that starts the program again.
-func (u *Upgrader) command(passed []*os.File, handover string) *exec.Cmd {
 	c := exec.Command(u.options.Executable)
 	c.Args = slices.Clone(os.Args)
 	c.Dir = u.dir
@@ -231,8 +200,8 @@ func (u *Upgrader) command(passed []*os.File, handover string) *exec.Cmd {
 			c.Env = append(c.Env, v)
 		}
 	}
-	c.Env = append(c.Env, variable+"="+handover)
-	return c
+	c.Env = append(c.Env, variable+"="+text)
+	return c, c.Start()
 }
 
 // handover returns duplicates of the sockets that are open, and their description.
@@ -257,12 +226,9 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 		}
 		for _, s := range u.sockets {
 			if s.isOwned == isOwned {
-				err = errors.Join(err, pass(to, s.listener, s.name))
+				err = errors.Join(err, pass(to, s.conn, s.name))
 			}
 		}
-	}
-	for _, s := range u.packets {
-		err = errors.Join(err, pass(&h.Packets, s.conn, s.name))
 	}
 	for _, f := range u.files {
 		err = errors.Join(err, pass(&h.Files, f, f.Name()))

@@ -6,16 +6,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/tarehq/tare/internal/listen"
 )
-
-// packetSocket is a UDP socket of this process.
-type packetSocket struct {
-	conn *net.UDPConn
-	name string // under which it is passed on
-}
 
 // ListenPacket is Listen for UDP: network is "udp", "udp4" or "udp6".
 //
@@ -32,12 +25,11 @@ func (u *Upgrader) ListenPacket(network, address string) (*net.UDPConn, error) {
 	default:
 		return nil, fmt.Errorf("upgrade: listen %s: invalid network %q: want udp, udp4 or udp6", address, network)
 	}
-	conn, err := listen.Packets(s, u.passedPackets, u.given)
+	conn, err := listen.Packets(s, u.owned, u.given)
 	if err != nil {
 		return nil, fmt.Errorf("upgrade: listen %w", err)
 	}
-	u.packets = slices.DeleteFunc(u.packets, func(s packetSocket) bool { return isClosedConn(s.conn) })
-	u.packets = append(u.packets, packetSocket{conn: conn, name: nameOf(s)})
+	u.add(socket{conn: conn, name: nameOf(s), isOwned: true})
 	return conn, nil
 }
 
@@ -48,17 +40,11 @@ func (u *Upgrader) ListenPacket(network, address string) (*net.UDPConn, error) {
 func (u *Upgrader) PassedPackets() (all []*net.UDPConn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, s := range u.passedPackets.TakePackets() {
+	for _, s := range u.owned.TakePackets() {
 		all = append(all, s.Packets)
-		u.packets = append(u.packets, packetSocket{s.Packets, s.Name})
+		u.add(socket{conn: s.Packets, name: s.Name, isOwned: true})
 	}
 	return all
-}
-
-// isClosedConn reports whether the program has closed a socket.
-func isClosedConn(c syscall.Conn) bool {
-	raw, err := c.SyscallConn()
-	return err != nil || raw.Control(func(uintptr) {}) != nil
 }
 
 // AddFile passes an open file to each process that is started from now on: Files returns it there.

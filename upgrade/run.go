@@ -27,24 +27,23 @@ type TLSServer interface {
 	ServeTLS(l net.Listener, certFile, keyFile string) error
 }
 
-// serverEntry is a server, and the function that serves its listener.
-type serverEntry struct {
-	server Server
-	serve  func() error
-}
-
 // Serve makes Run serve s on l. It returns at once.
 func (u *Upgrader) Serve(s Server, l net.Listener) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.servers = append(u.servers, serverEntry{s, func() error { return s.Serve(l) }})
+	u.serveBy(s, func() error { return s.Serve(l) })
 }
 
 // ServeTLS makes Run serve s on l, over TLS. It returns at once.
 func (u *Upgrader) ServeTLS(s TLSServer, l net.Listener, certFile, keyFile string) {
+	u.serveBy(s, func() error { return s.ServeTLS(l, certFile, keyFile) })
+}
+
+// serveBy adds a server, which may be there for another listener.
+func (u *Upgrader) serveBy(s Server, serve func() error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.servers = append(u.servers, serverEntry{s, func() error { return s.ServeTLS(l, certFile, keyFile) }})
+	if u.serve = append(u.serve, serve); !slices.Contains(u.servers, s) {
+		u.servers = append(u.servers, s)
+	}
 }
 
 // Run calls Ready, serves the servers of Serve and ServeTLS, and upgrades when the process receives
@@ -68,7 +67,7 @@ func (u *Upgrader) Run(ctx context.Context) error {
 
 // serveUntil serves until ctx ends, a signal arrives from stopping, or one of Run's other causes.
 func (u *Upgrader) serveUntil(ctx context.Context, stopping <-chan os.Signal) error {
-	failed := u.serve()
+	failed := u.startServers()
 	watchdog := sdnotify.WatchdogTicks()
 	for {
 		var err error
@@ -100,7 +99,10 @@ func (u *Upgrader) serveUntil(ctx context.Context, stopping <-chan os.Signal) er
 func (u *Upgrader) end(signals <-chan os.Signal) error {
 	u.attempt.Lock()
 	defer u.attempt.Unlock()
-	if u.isReplaced() {
+	u.mu.Lock()
+	isReplaced := u.state == replaced
+	u.mu.Unlock()
+	if isReplaced {
 		return u.drain(signals, false)
 	}
 	u.notify(sdnotify.Stopping)
@@ -111,15 +113,15 @@ func (u *Upgrader) end(signals <-chan os.Signal) error {
 	return err
 }
 
-// serve starts the servers. The channel receives the first error of a server that fails.
-func (u *Upgrader) serve() <-chan error {
+// startServers starts the servers. The channel receives the first error of a server that fails.
+func (u *Upgrader) startServers() <-chan error {
 	failed := make(chan error, 1)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, s := range u.servers {
+	for _, serve := range u.serve {
 		go func() {
-			err := s.serve()
-			if errors.Is(err, http.ErrServerClosed) || u.hasEnded.Load() && isClosed(err) {
+			err := serve()
+			if errors.Is(err, http.ErrServerClosed) || u.isEnding.Load() && isClosed(err) {
 				return
 			}
 			select {
@@ -141,9 +143,10 @@ func (u *Upgrader) drain(signals <-chan os.Signal, hasSuccessor bool) error {
 		ctx, cancel = context.WithTimeout(context.Background(), u.options.DrainTimeout)
 	}
 	defer cancel()
-	servers := u.uniqueServers()
-	u.hasEnded.Store(true)
-	u.handlers.retiring.Store(true)
+	u.mu.Lock()
+	servers := slices.Clone(u.servers)
+	u.mu.Unlock()
+	u.isEnding.Store(true)
 	if hasSuccessor && u.options.IdleGrace > 0 {
 		u.retire(ctx, servers, signals)
 	}
@@ -199,7 +202,7 @@ func (u *Upgrader) isBusy(servers []Server) bool {
 			return true
 		}
 	}
-	return u.handlers.running.Load() > 0
+	return u.handlers.Load() > 0
 }
 
 // shutdown shuts down the servers and waits for handlers. When ctx ends, it closes the connections
@@ -213,13 +216,13 @@ func (u *Upgrader) shutdown(ctx context.Context, servers []Server) error {
 	all.Wait()
 	check := time.NewTicker(checkInterval)
 	defer check.Stop()
-	for u.handlers.running.Load() > 0 && ctx.Err() == nil {
+	for u.handlers.Load() > 0 && ctx.Err() == nil {
 		select {
 		case <-check.C:
 		case <-ctx.Done():
 		}
 	}
-	if err := errors.Join(errs...); ctx.Err() == nil || err == nil && u.handlers.running.Load() == 0 {
+	if err := errors.Join(errs...); ctx.Err() == nil || err == nil && u.handlers.Load() == 0 {
 		return err
 	}
 	for _, s := range servers {
@@ -228,16 +231,4 @@ func (u *Upgrader) shutdown(ctx context.Context, servers []Server) error {
 		}
 	}
 	return fmt.Errorf("upgrade: requests were aborted: %w", context.Cause(ctx))
-}
-
-// uniqueServers returns each server once, also if it serves several listeners.
-func (u *Upgrader) uniqueServers() (all []Server) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, s := range u.servers {
-		if !slices.Contains(all, s.server) {
-			all = append(all, s.server)
-		}
-	}
-	return all
 }

@@ -38,47 +38,58 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 	default:
 		return nil, fmt.Errorf("%s: invalid network %q: want tcp, tcp4, tcp6 or unix", address, network)
 	}
-	opened := u.find(s)
-	if opened.listener == nil {
-		l, err := open()
-		if err != nil {
-			return nil, err
-		}
-		opened = socket{listener: l, name: nameOf(s), isOwned: true, isNew: true}
+	found, isOwned := u.find(s)
+	if found.Listener != nil {
+		u.add(socket{conn: found.Listener, name: found.Name, isOwned: isOwned})
+		return found.Listener, nil
 	}
-	u.setUnlink(opened)
-	u.sockets = append(slices.DeleteFunc(u.sockets, isClosedSocket), opened)
-	return opened.listener, nil
+	l, err := open()
+	if err == nil {
+		u.add(socket{conn: l, name: nameOf(s), isOwned: true, isNew: true})
+	}
+	return l, err
+}
+
+// add adds a socket to those that are passed on, in place of closed ones.
+func (u *Upgrader) add(s socket) {
+	u.setUnlink(s)
+	u.sockets = append(slices.DeleteFunc(u.sockets, isClosedSocket), s)
 }
 
 // setUnlink sets whether closing a unix socket removes its file. The service manager removes the
 // files of its own sockets. Until this process has taken over, its parent serves those it has
 // passed.
 func (u *Upgrader) setUnlink(s socket) {
-	if l, ok := s.listener.(*net.UnixListener); ok {
+	if l, ok := s.conn.(*net.UnixListener); ok {
 		l.SetUnlinkOnClose(s.isOwned && (s.isNew || u.parent == nil))
 	}
 }
 
+// isClosedSocket reports whether the program has closed a socket.
 func isClosedSocket(s socket) bool {
-	conn, ok := s.listener.(syscall.Conn)
-	return ok && isClosedConn(conn)
+	conn, ok := s.conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := conn.SyscallConn()
+	return err != nil || raw.Control(func(uintptr) {}) != nil
 }
 
-// find finds a passed socket. If there is none, the result has no Listener.
-func (u *Upgrader) find(s listen.Spec) socket {
+// find finds a passed socket, with the name under which it is passed on. If there is none, the
+// result has no Listener.
+func (u *Upgrader) find(s listen.Spec) (found listen.Socket, isOwned bool) {
 	name := nameOf(s)
 	if all, err := u.owned.Named(name); err == nil {
 		for _, surplus := range all[1:] {
 			surplus.Listener.Close()
 		}
-		return socket{listener: all[0].Listener, name: name, isOwned: true}
+		return all[0], true
 	}
-	if found := u.owned.At(s); found.Listener != nil {
-		return socket{listener: found.Listener, name: name, isOwned: true}
+	if found = u.owned.At(s); found.Listener != nil {
+		found.Name = name
+		return found, true
 	}
-	found := u.given.At(s)
-	return socket{listener: found.Listener, name: found.Name}
+	return u.given.At(s), false
 }
 
 // CheckUnused returns an error if the program does not use a socket of the service manager. It is
@@ -108,23 +119,20 @@ func (u *Upgrader) Activated(name string) ([]net.Listener, error) {
 	}
 	var listeners []net.Listener
 	for _, s := range all {
-		u.sockets = append(u.sockets, socket{listener: s.Listener, name: s.Name})
+		u.add(socket{conn: s.Listener, name: s.Name})
 		listeners = append(listeners, s.Listener)
 	}
 	return listeners, nil
 }
 
-// closeSockets closes the listeners. If a new process has taken over, files of unix sockets stay.
+// closeSockets closes the sockets. If a new process has taken over, files of unix sockets stay.
 func (u *Upgrader) closeSockets() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range u.sockets {
-		if file, ok := s.listener.(*net.UnixListener); ok && u.state == replaced {
+		if file, ok := s.conn.(*net.UnixListener); ok && u.state == replaced {
 			file.SetUnlinkOnClose(false)
 		}
-		s.listener.Close()
-	}
-	for _, s := range u.packets {
 		s.conn.Close()
 	}
 	for _, f := range u.files {

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -59,8 +59,7 @@ type Upgrader struct {
 	owned   *listen.Passed // sockets that an older process of the program has opened
 	given   *listen.Passed // sockets of the service manager
 
-	passedPackets *listen.Passed // UDP sockets of an older process
-	passedFiles   []*os.File     // files of the process that this one replaces
+	passedFiles []*os.File // files of the process that this one replaces
 
 	done     chan struct{} // closed when another process has taken over
 	stop     chan struct{} // closed by Stop
@@ -68,16 +67,16 @@ type Upgrader struct {
 
 	signals  chan os.Signal // those of Options.Signals
 	attempt  sync.Mutex     // held while an upgrade runs
-	handlers handlers
-	hasEnded atomic.Bool // Run drains
+	handlers atomic.Int64   // those of Handler that run
+	isEnding atomic.Bool    // Run drains
 
 	mu      sync.Mutex // guards the rest
 	state   state
 	sockets []socket
-	packets []packetSocket
 	files   []*os.File // of AddFile
 	hooks   []*handoverHook
-	servers []serverEntry
+	servers []Server
+	serve   []func() error // for each listener
 }
 
 // state is where an Upgrader is:
@@ -214,7 +213,6 @@ func (u *Upgrader) Ready() error {
 // process serves them any more, so files of unix sockets are removed.
 func (u *Upgrader) closeUnused() {
 	u.owned.RemoveFiles()
-	u.passedPackets.Close()
 	for _, name := range u.owned.Close() {
 		u.options.Logger.Info("upgrade: no longer listening", "socket", name)
 	}
@@ -292,20 +290,10 @@ func (u *Upgrader) logIfFailed(what string, err error) {
 	}
 }
 
-// isReplaced reports whether a new process has taken over.
-func (u *Upgrader) isReplaced() bool {
-	select {
-	case <-u.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// A socket is a listening socket of this process.
+// A socket is a net.Listener or *net.UDPConn of this process.
 type socket struct {
-	listener net.Listener
-	name     string // under which it is passed on
-	isOwned  bool   // the program has opened it, not the service manager
-	isNew    bool   // this process has opened it
+	conn    io.Closer
+	name    string // under which it is passed on
+	isOwned bool   // the program has opened it, not the service manager
+	isNew   bool   // this process has opened it
 }

@@ -91,11 +91,6 @@ func (c *connection) start() {
 func (c *connection) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.retireLocked()
-}
-
-// retireLocked is retire. The caller holds mu.
-func (c *connection) retireLocked() {
 	if c.isRetired {
 		return
 	}
@@ -153,17 +148,14 @@ func (c *connection) waitIdle(d time.Duration) {
 // comes first, and rejects it: closing the connection at once could lose it.
 func (c *connection) endIdle() {
 	c.mu.Lock()
-	switch {
-	case c.requests > 0 || time.Now().Before(c.idleEnd): // a request has begun, and may have ended
-	case !c.isRetired:
-		c.retireLocked()
-	default:
-		c.isClosed = true
-	}
+	isIdle := c.requests == 0 && !time.Now().Before(c.idleEnd) // no request has begun, and perhaps ended
+	c.isClosed = c.isClosed || isIdle && c.isRetired
 	isClosed := c.isClosed
 	c.mu.Unlock()
 	if isClosed {
 		c.close()
+	} else if isIdle {
+		c.retire()
 	}
 }
 

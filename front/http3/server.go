@@ -34,20 +34,15 @@ const (
 	// request may wait for longer.
 	maxSilence    = 60 * time.Second
 	probeInterval = 20 * time.Second
-	// checkInterval is how often a server that ends counts its connections.
-	checkInterval = 10 * time.Millisecond
 	// handshakeTimeout is how long a client may send nothing during a handshake.
 	handshakeTimeout = 10 * time.Second
 )
 
-// New returns the implementation of server.Options.HTTP3.
-func New() server.HTTP3 { return implementation{} }
+// New returns what serves HTTP/3, for server.Options.HTTP3.
+func New() server.HTTP3 { return serve }
 
-type implementation struct{}
-
-// Serve implements server.HTTP3.
-func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
-	s := &socketServer{open: make(map[*connection]bool), closed: make(chan struct{})}
+func serve(c quicserver.Config) (quicserver.Server, error) {
+	s := &socketServer{open: make(map[*connection]bool)}
 	s.config.Store(&c)
 	var err error
 	if s.conn, err = newSharedConn(c.Conn, c.Files); err != nil {
@@ -81,7 +76,6 @@ type socketServer struct {
 
 	counted   atomic.Int64 // connections and handshakes in progress
 	closeOnce sync.Once
-	closed    chan struct{} // closed by Close
 
 	mu        sync.Mutex // guards the rest
 	listener  *quic.Listener
@@ -157,10 +151,7 @@ func (s *socketServer) Replace(c quicserver.Config, atMost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config.Store(&c)
-	s.retireAll()
-	if atMost > 0 {
-		s.closeAllAfter(atMost)
-	}
+	s.retireAll(atMost)
 	if s.listener != nil {
 		return
 	}
@@ -170,23 +161,19 @@ func (s *socketServer) Replace(c quicserver.Config, atMost time.Duration) {
 	}
 }
 
-// closeAllAfter closes the connections that are open now after a time. The caller holds mu.
-func (s *socketServer) closeAllAfter(d time.Duration) {
+// retireAll retires the connections that are open now, and closes them after atMost; 0 is no limit.
+// The caller holds mu.
+func (s *socketServer) retireAll(atMost time.Duration) {
 	for c := range s.open {
-		stop := time.AfterFunc(d, c.close)
-		context.AfterFunc(c.quic.Context(), func() { stop.Stop() })
-	}
-}
-
-// retireAll retires all connections. The caller holds mu.
-func (s *socketServer) retireAll() {
-	for c := range s.open {
-		c.retire()
+		if c.retire(); atMost > 0 {
+			end := time.AfterFunc(atMost, c.close)
+			context.AfterFunc(c.quic.Context(), func() { end.Stop() })
+		}
 	}
 }
 
 // Retire implements quicserver.Server.
-func (s *socketServer) Retire(isReplaced bool) {
+func (s *socketServer) Retire(isReplaced bool, atMost time.Duration) {
 	if isReplaced {
 		s.conn.pause()
 	}
@@ -196,7 +183,7 @@ func (s *socketServer) Retire(isReplaced bool) {
 		return
 	}
 	s.isRetired = true
-	s.retireAll()
+	s.retireAll(atMost)
 	var l *quic.Listener
 	if !isReplaced { // otherwise handshakes in progress succeed, and no new ones arrive
 		l, s.listener = s.listener, nil
@@ -207,31 +194,8 @@ func (s *socketServer) Retire(isReplaced bool) {
 	}
 }
 
-// Drain implements quicserver.Server.
-func (s *socketServer) Drain(ctx context.Context, forOthers bool) error {
-	s.Retire(false)
-	if end, ok := ctx.Deadline(); ok { // also if ctx is canceled, and the socket stays open
-		s.mu.Lock()
-		s.closeAllAfter(time.Until(end))
-		s.mu.Unlock()
-	}
-	check := time.NewTicker(checkInterval)
-	defer check.Stop()
-	for s.isNeeded(forOthers) {
-		select {
-		case <-check.C:
-		case <-s.closed:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return s.Close()
-}
-
-// isNeeded reports whether a connection is open, a handshake is in progress, or an older process
-// needs the socket.
-func (s *socketServer) isNeeded(forOthers bool) bool {
+// IsNeeded implements quicserver.Server.
+func (s *socketServer) IsNeeded(forOthers bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counted.Load() > 0 || len(s.open) > 0 || forOthers && s.conn.servesPeers()
@@ -240,14 +204,13 @@ func (s *socketServer) isNeeded(forOthers bool) bool {
 // Close implements quicserver.Server.
 func (s *socketServer) Close() (err error) {
 	s.closeOnce.Do(func() {
-		s.Retire(false)
+		s.Retire(false, 0)
 		s.mu.Lock()
 		l := s.listener // after Retire(true)
 		s.mu.Unlock()
 		if l != nil {
 			_ = l.Close()
 		}
-		close(s.closed)
 		s.mu.Lock()
 		for c := range s.open {
 			c.close()

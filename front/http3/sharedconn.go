@@ -58,15 +58,9 @@ type sharedConn struct {
 	receiving sync.WaitGroup
 
 	mu           sync.Mutex
-	peers        map[tag]*peer // older processes
-	peersChecked time.Time     // when servesPeers has looked for their ends
-	removeHook   func()        // undoes OnHandover
-}
-
-// peer is an older process.
-type peer struct {
-	conn *net.UnixConn
-	file *os.File // passed on to newer processes
+	peers        map[tag]*os.File // the far ends of older processes
+	peersChecked time.Time        // when servesPeers has looked for their ends
+	removeHook   func()           // undoes OnHandover
 }
 
 // packet is a forwarded packet.
@@ -79,7 +73,7 @@ type packet struct {
 func newSharedConn(conn *net.UDPConn, files quicserver.Files) (*sharedConn, error) {
 	c := &sharedConn{
 		UDPConn: conn, batch: ipv4.NewPacketConn(conn), files: files, forwarded: make(chan packet, maxForwarded),
-		closing: make(chan struct{}), resumed: make(chan struct{}, 1), peers: make(map[tag]*peer),
+		closing: make(chan struct{}), resumed: make(chan struct{}, 1), peers: make(map[tag]*os.File),
 	}
 	_, _ = rand.Read(c.own[:]) // it never fails
 	if files == nil {
@@ -107,19 +101,9 @@ func (c *sharedConn) addPeer(f *os.File, name string) error {
 	if err != nil || len(raw) != tagBytes {
 		return fmt.Errorf("invalid name of a passed file: %q", f.Name())
 	}
-	id := tag(raw)
-	conn, err := net.FilePacketConn(f)
-	if err != nil {
-		return err
-	}
-	unix, ok := conn.(*net.UnixConn)
-	if !ok {
-		conn.Close()
-		return fmt.Errorf("passed file %q is not a unix socket", f.Name())
-	}
-	c.peers[id] = &peer{unix, f}
+	c.peers[tag(raw)] = f
 	c.hasPeers.Store(true)
-	c.files.AddFile(f)
+	c.files.AddFile(f) // for newer processes
 	return nil
 }
 
@@ -269,13 +253,12 @@ func (c *sharedConn) forward(m *ipv4.Message) bool {
 
 // sendTo sends a message to an older process, and removes one that has closed the socket. It
 // reports false then. The caller holds mu.
-func (c *sharedConn) sendTo(id tag, p *peer, message []byte) bool {
-	err := sendNow(p.conn, message)
+func (c *sharedConn) sendTo(id tag, p *os.File, message []byte) bool {
+	err := sendNow(p, message)
 	if err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS) {
 		return true // without room the message is lost
 	}
-	p.conn.Close()
-	c.files.RemoveFile(p.file)
+	c.files.RemoveFile(p)
 	delete(c.peers, id)
 	c.hasPeers.Store(len(c.peers) > 0)
 	return false
@@ -302,16 +285,13 @@ func (c *sharedConn) servesPeers() bool {
 }
 
 // sendNow sends a datagram, or fails with EAGAIN: it never waits for a process that does not read.
-func sendNow(conn *net.UnixConn, b []byte) error {
-	raw, err := conn.SyscallConn()
+func sendNow(to *os.File, b []byte) error {
+	raw, err := to.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var sendErr error
-	err = raw.Write(func(fd uintptr) bool {
-		_, sendErr = syscall.Write(int(fd), b)
-		return true
-	})
+	err = raw.Control(func(fd uintptr) { sendErr = syscall.Sendmsg(int(fd), b, nil, nil, syscall.MSG_DONTWAIT) })
 	return errors.Join(err, sendErr)
 }
 
@@ -379,8 +359,7 @@ func (c *sharedConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, p := range c.peers {
-		p.conn.Close()
-		c.files.RemoveFile(p.file)
+		c.files.RemoveFile(p)
 		delete(c.peers, id)
 	}
 	c.hasPeers.Store(false)

@@ -3,7 +3,6 @@
 package http3
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -59,26 +58,17 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	request := newEchoing(t, conn.LocalAddr())
 	files.stop()
 	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
-	old.Retire(true)
-	ended := make(chan error, 1)
-	ctx, resume := context.WithCancel(t.Context())
-	go func() { ended <- next.Drain(ctx, true) }()
+	old.Retire(true, 0)
+	next.Retire(false, 0)
 	for range 20 {
 		time.Sleep(2 * peerCheckInterval / 20)
 		testkit.Must(t, request.check())
+		testkit.Equal(t, next.IsNeeded(true), true, "the server is needed by the older process")
 	}
-	select {
-	case err := <-ended:
-		t.Fatalf("the server has ended before the older process: %v", err)
-	default:
-	}
-	resume()
-	testkit.Is(t, <-ended, context.Canceled)
-	testkit.Must(t, request.check())
-	go func() { ended <- next.Drain(t.Context(), true) }()
 	request.send.Close()
-	testkit.Check(t, old.Drain(t.Context(), false))
-	testkit.Check(t, <-ended)
+	testkit.WaitFor(t, "the end of the connection", func() bool { return !old.IsNeeded(false) })
+	testkit.Check(t, old.Close())
+	testkit.WaitFor(t, "the end of the older process", func() bool { return !next.IsNeeded(true) })
 }
 
 func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
@@ -88,10 +78,9 @@ func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
 	newEchoing(t, conn.LocalAddr())
 	files.stop()
 	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
-	ended := make(chan error, 1)
-	go func() { ended <- next.Drain(t.Context(), true) }()
-	testkit.Check(t, next.Drain(t.Context(), false))
-	testkit.Check(t, <-ended)
+	next.Retire(false, 0)
+	testkit.Equal(t, next.IsNeeded(true), true, "needed by the older process")
+	testkit.Equal(t, next.IsNeeded(false), false, "needed by this one")
 }
 
 // Files returns duplicates, as another process has them.
@@ -152,7 +141,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		files = &passedFiles{t: t, from: files}
 		servers = append(servers, start(t, files, conn))
 		if n > 0 {
-			servers[n-1].Retire(true)
+			servers[n-1].Retire(true, 0)
 		}
 		requests = append(requests, newEchoing(t, conn.LocalAddr()))
 		for i, e := range requests {
@@ -164,7 +153,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		testkit.Equal(t, accepted, 1, "connections of process", i)
 	}
 	requests[0].send.Close()
-	testkit.Check(t, servers[0].Drain(t.Context(), false)) // after its request
+	testkit.WaitFor(t, "the end of the connection", func() bool { return !servers[0].IsNeeded(false) })
 	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))
 	for _, e := range requests {
 		testkit.Check(t, e.check())

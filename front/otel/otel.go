@@ -42,11 +42,9 @@ const (
 const scope = "github.com/tarehq/tare/front"
 
 // New returns what exports spans, for server.Options.Tracing.
-func New() server.Tracing { return tracing{} }
+func New() server.Tracing { return open }
 
-type tracing struct{}
-
-func (tracing) Start(c conf.SpanExporter, errors *log.Logger) (func(front.Span), func(context.Context) error, error) {
+func open(c conf.SpanExporter, errors *log.Logger) (func(front.Span), func(context.Context) error, error) {
 	client, err := otlptracegrpc.New(context.Background(), clientOptions(&c)...)
 	if err != nil {
 		return nil, nil, err

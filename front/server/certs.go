@@ -51,23 +51,18 @@ func certFilesOf(config *conf.Config) iter.Seq2[*conf.Host, conf.CertFiles] {
 	}
 }
 
-// load reads the certificates of a Config that are not loaded yet. After an error, none of them
-// remains loaded.
+// load reads the certificates of a Config that are not loaded yet. After an error, retain or close
+// closes those that have been.
 func (c *certStore) load(config *conf.Config, add func(string)) error {
-	var added []conf.CertFiles
 	for host, pair := range certFilesOf(config) {
 		if c.served[pair] != nil {
 			continue
 		}
 		held, err := openCert(pair, add)
 		if err != nil {
-			for _, pair := range added {
-				c.drop(pair)
-			}
 			return places.At(host.Pos, err)
 		}
 		c.served[pair] = held
-		added = append(added, pair)
 	}
 	return nil
 }

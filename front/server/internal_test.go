@@ -30,8 +30,8 @@ func TestServersCallTheFrontItself(t *testing.T) {
 	var s *Server
 	s = New(&Config{Front: conf.Config{Hosts: []conf.Host{host}}}, Options{Stdout: io.Discard, Stderr: io.Discard,
 		NoSignals: true, Ready: func() {
-			if s.sockets[0].active[0].server.Handler != http.Handler(s.front) {
-				t.Errorf("the servers call a %T", s.sockets[0].active[0].server.Handler)
+			if s.sockets[0].active[0].Handler != http.Handler(s.front) {
+				t.Errorf("the servers call a %T", s.sockets[0].active[0].Handler)
 			}
 			cancel()
 		}})

@@ -104,7 +104,7 @@ func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
 	case "/dev/stdout", stdio:
 		return accesslog.NopCloser{Writer: b.stdout}, nil
-	case "/dev/stderr", "stderr":
+	case "/dev/stderr":
 		return accesslog.NopCloser{Writer: b.stderr}, nil
 	}
 	b.mu.Lock()

@@ -15,8 +15,9 @@ import (
 // another has replaced it.
 //
 //	writePID     start, and a reload with another path
-//	preparePID   a process that replaces another: FILE.oldbin is the other's, FILE.new its own
+//	preparePID   a process that replaces another writes FILE.new
 //	publishPID   it takes over: FILE.new becomes FILE
+//	keepPID      the other process, which finishes its requests, writes FILE.oldbin
 //	removePID    the end: removes what belongs to this process
 
 // oldPIDSuffix ends the name of the file with the ID of a process that another one has replaced, as
@@ -32,7 +33,7 @@ func (s *Server) writePID(path string) error {
 		return nil
 	}
 	if path != "" {
-		if err := s.createPID(path, os.Getpid()); err != nil {
+		if err := s.createPID(path); err != nil {
 			return err
 		}
 	}
@@ -41,9 +42,9 @@ func (s *Server) writePID(path string) error {
 	return nil
 }
 
-// createPID writes a process ID to a file. Root owns it: anyone else who could change it could
+// createPID writes the process ID to a file. Root owns it: anyone else who could change it could
 // choose the process that root's "kill $(cat FILE)" ends.
-func (s *Server) createPID(path string, id int) error {
+func (s *Server) createPID(path string) error {
 	const mode = 0o644
 	flags := os.O_RDWR | os.O_CREATE | os.O_TRUNC // a named pipe opened O_WRONLY needs a reader
 	file, how, err := safefile.OpenFile(path, flags, mode)
@@ -72,27 +73,20 @@ func (s *Server) createPID(path string, id int) error {
 			s.log.print(fmt.Sprintf("warning: pid: users other than root may write to the folder of %s and could replace the file", path))
 		}
 	}
-	_, writeErr := file.WriteString(strconv.Itoa(id) + "\n")
+	_, writeErr := file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 	if err = errors.Join(err, writeErr, file.Close()); err != nil && isRegular {
 		_ = safefile.Remove(path) // on a full disk it is empty
 	}
 	return err
 }
 
-// preparePID is writePID for a process that replaces another one. It keeps the other's ID in a
-// second file until that process has ended, and its own in a third one, which publishPID renames.
+// preparePID is writePID for a process that replaces another one. publishPID renames the file.
 func (s *Server) preparePID(path string) error {
-	old, ok := readPID(path)
-	if path == "" || !ok || old == 0 {
+	if id, ok := readPID(path); path == "" || !ok || id == 0 {
 		return s.writePID(path)
 	}
 	s.nextPID = path
-	err := s.createNewPID(path+oldPIDSuffix, old)
-	if err == nil {
-		err = s.createNewPID(path+newPIDSuffix, os.Getpid())
-	}
-	if err != nil {
-		_ = safefile.Remove(path + oldPIDSuffix)
+	if err := s.createNewPID(path + newPIDSuffix); err != nil {
 		return fmt.Errorf("pid: %w (the user that serves must be able to replace the file)", err)
 	}
 	return nil
@@ -100,11 +94,11 @@ func (s *Server) preparePID(path string) error {
 
 // createNewPID is createPID for a new file. It first removes a file of that name. This fails in a
 // folder in which publishPID could not rename the file.
-func (s *Server) createNewPID(path string, id int) error {
+func (s *Server) createNewPID(path string) error {
 	if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return s.createPID(path, id)
+	return s.createPID(path)
 }
 
 // publishPID replaces the file of the process that this one has replaced, at once: readers find one
@@ -119,45 +113,38 @@ func (s *Server) publishPID() {
 	}
 }
 
-// removeOldPID removes the file of a process that has been replaced, or that could not be. It
-// reports whether there was one.
-func (s *Server) removeOldPID() bool {
-	path := s.pid + oldPIDSuffix
-	if id, ok := readPID(path); s.pid == "" || !ok || id != os.Getpid() {
-		return false
+// keepPID writes a second file once another process has replaced this one.
+func (s *Server) keepPID() {
+	if _, ok := readPID(s.pid); !ok || s.pid == "" {
+		return
 	}
-	if err := safefile.Remove(path); err != nil {
-		s.log.print(fmt.Sprintf("pid: cannot remove %s: %v", path, err))
-	}
-	return true
-}
-
-// removeFailedPIDs removes the files of a new process that has failed.
-func (s *Server) removeFailedPIDs() {
-	s.removeOldPID()
-	if s.pid != "" && !s.isReplaced() {
-		_ = safefile.Remove(s.pid + newPIDSuffix) // the next upgrade does so, too
+	if err := s.createNewPID(s.pid + oldPIDSuffix); err != nil {
+		s.log.print("pid: " + err.Error())
 	}
 }
 
-// removePID removes the file if the current user may do so, unless it holds the ID of another
-// process: a successor's.
+// removePID removes the files if the current user may do so, unless they hold the ID of another
+// process, or are about to: a successor's.
 func (s *Server) removePID() {
-	hadOld := s.removeOldPID()
-	path := s.pid
-	if hadOld && s.isReplaced() {
-		path = "" // the file is the other process's, even if it is about to be written
-	}
 	if s.nextPID != "" { // this process has not taken over
 		_ = safefile.Remove(s.nextPID + newPIDSuffix)
 		s.nextPID = ""
 	}
-	s.pid = ""
-	if id, ok := readPID(path); path == "" || ok && id != os.Getpid() {
+	if s.pid == "" {
 		return
 	}
-	if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.print(fmt.Sprintf("pid: cannot remove %s: %v", path, err))
+	files := []string{s.pid + oldPIDSuffix}
+	if _, isReplaced := readPID(s.pid + newPIDSuffix); !isReplaced {
+		files = append(files, s.pid)
+	}
+	s.pid = ""
+	for _, path := range files {
+		if id, ok := readPID(path); ok && id != os.Getpid() {
+			continue
+		}
+		if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.log.print(fmt.Sprintf("pid: cannot remove %s: %v", path, err))
+		}
 	}
 }
 

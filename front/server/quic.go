@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"reflect"
@@ -17,22 +15,16 @@ import (
 	"github.com/tarehq/tare/internal/listen"
 )
 
-// HTTP3 makes servers for HTTP/3. Package front/http3 implements it, which this package does not
-// import: programs without HTTP/3 do not carry QUIC.
-type HTTP3 interface {
-	// Serve serves a UDP socket. It returns at once.
-	Serve(quic.Config) (quic.Server, error)
-}
+// HTTP3 serves a UDP socket. It returns at once. Package front/http3 has one, which this package
+// does not import: programs without HTTP/3 do not carry QUIC.
+type HTTP3 func(quic.Config) (quic.Server, error)
 
 // quicSocket is a UDP socket, open while the configuration names its address and while connections
 // of an earlier configuration end. These may be of older processes.
 type quicSocket struct {
-	listeners []nginxconf.Listener // as of a socket; nil if no configuration of this process has named it
+	listeners []nginxconf.Listener // as of a socket; nil if the configuration does not name it any more
 	conn      *net.UDPConn
 	server    quic.Server // nil until it is served
-
-	stopDrain context.CancelFunc
-	isClosed  chan bool // receives, at the end of draining, whether that has closed the socket
 }
 
 // openQUIC opens a UDP socket, or returns one that is open already.
@@ -56,7 +48,7 @@ func (s *Server) keepPassedQUIC() {
 		return
 	}
 	for _, conn := range s.upgrader.PassedPackets() {
-		s.removedQUIC = append(s.removedQUIC, &quicSocket{conn: conn})
+		s.quicSockets = append(s.quicSockets, &quicSocket{conn: conn})
 	}
 }
 
@@ -82,9 +74,9 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 // startQUIC serves the UDP sockets that are not served yet. It closes those that cannot be served,
 // and calls failed with the errors.
 func (s *Server) startQUIC(failed func(error)) {
-	hasFailed := func(q *quicSocket) bool { return q.server == nil && !s.serveQUIC(q, failed) }
-	s.quicSockets = slices.DeleteFunc(s.quicSockets, hasFailed)
-	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, hasFailed)
+	s.quicSockets = slices.DeleteFunc(s.quicSockets, func(q *quicSocket) bool {
+		return q.server == nil && !s.serveQUIC(q, failed)
+	})
 	if s.upgrader != nil {
 		for _, unused := range s.upgrader.Files("") {
 			unused.Close()
@@ -93,7 +85,7 @@ func (s *Server) startQUIC(failed func(error)) {
 }
 
 func (s *Server) serveQUIC(q *quicSocket, failed func(error)) (ok bool) {
-	server, err := s.options.HTTP3.Serve(s.http3Config(q))
+	server, err := s.options.HTTP3(s.http3Config(q))
 	if err != nil {
 		failed(fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err))
 		q.conn.Close()
@@ -102,23 +94,25 @@ func (s *Server) serveQUIC(q *quicSocket, failed func(error)) (ok bool) {
 	q.server = server
 	s.addLive(server)
 	if q.listeners == nil {
-		s.drainQUIC(q, true, 0)
+		s.drainQUIC(q, 0)
 	}
 	return true
 }
 
-// nextQUIC returns the UDP sockets of a new configuration. It opens those that are not open.
-// After an error it returns what closeNewQUIC closes.
+// nextQUIC returns the UDP sockets of a new configuration, and opens those that are not open. One
+// that an earlier reload has removed is open until its connections have ended. After an error
+// nextQUIC returns what closeNewQUIC closes.
 func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 	for _, all := range socketsOf(c.Process.Listeners, true) {
-		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool { return q.listeners[0].Addr == all[0].Addr })
+		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool {
+			if q.listeners == nil {
+				return specOf(&all[0]).Matches(q.conn.LocalAddr())
+			}
+			return q.listeners[0].Addr == all[0].Addr
+		})
 		if at >= 0 {
 			open := s.quicSockets[at]
 			next = append(next, &quicSocket{listeners: all, conn: open.conn, server: open.server})
-			continue
-		}
-		if q := s.resumeQUIC(all); q != nil {
-			next = append(next, q)
 			continue
 		}
 		opened, err := s.openQUIC(all, new(listen.Passed))
@@ -130,35 +124,10 @@ func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 	return next, nil
 }
 
-// resumeQUIC returns the socket that an earlier reload has removed, if its connections have not
-// ended yet. Otherwise the address is free.
-func (s *Server) resumeQUIC(all []nginxconf.Listener) *quicSocket {
-	at := slices.IndexFunc(s.removedQUIC, func(q *quicSocket) bool {
-		return specOf(&all[0]).Matches(q.conn.LocalAddr())
-	})
-	if at < 0 {
-		return nil
-	}
-	old := s.removedQUIC[at]
-	s.removedQUIC = slices.Delete(s.removedQUIC, at, at+1)
-	if !old.keepOpen() {
-		return nil
-	}
-	return &quicSocket{listeners: all, conn: old.conn, server: old.server}
-}
-
-// in reports whether the server of a socket is that of one of others.
-func (q *quicSocket) in(others []*quicSocket) bool {
-	return slices.ContainsFunc(others, func(o *quicSocket) bool { return o.server == q.server })
-}
-
-// closeNewQUIC closes the sockets that nextQUIC has opened, and ends again those that it has resumed.
-func (s *Server) closeNewQUIC(next []*quicSocket) {
+func closeNewQUIC(next []*quicSocket) {
 	for _, q := range next {
 		if q.server == nil {
 			q.conn.Close()
-		} else if !q.in(s.quicSockets) {
-			s.removeQUIC(q, 0) // its connections keep the time of their removal
 		}
 	}
 }
@@ -167,97 +136,89 @@ func (s *Server) closeNewQUIC(next []*quicSocket) {
 // their time is limited, and ends removed ones. before is the configuration that was served.
 func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 	atMost := before.Front.ShutdownTimeout
+	all := next
 	for _, old := range s.quicSockets {
 		at := slices.IndexFunc(next, func(q *quicSocket) bool { return q.server == old.server })
-		if at < 0 {
-			s.removeQUIC(old, atMost)
-		} else if atMost > 0 || !sameHTTP3(before, s.config, old.listeners, next[at].listeners) {
+		isRemoved := old.listeners == nil // by an earlier reload
+		switch {
+		case at < 0:
+			if all = append(all, old); !isRemoved {
+				old.listeners = nil
+				s.drainQUIC(old, atMost)
+			}
+		case isRemoved || atMost > 0 || !sameHTTP3(before, s.config, old.listeners, next[at].listeners):
 			old.server.Replace(s.http3Config(next[at]), atMost)
 		}
 	}
-	for _, q := range next {
-		if q.server != nil && !q.in(s.quicSockets) { // an earlier reload has removed it
-			q.server.Replace(s.http3Config(q), atMost)
-		}
-	}
-	s.quicSockets = next
+	s.quicSockets = all
 	// The configuration is active, and the next reload opens these sockets again.
 	s.startQUIC(func(err error) { s.printErrors("warning: not served: ", err) })
 }
 
-// removeQUIC ends a socket that the configuration does not have, within a time; 0 is no limit.
-func (s *Server) removeQUIC(q *quicSocket, atMost time.Duration) {
-	s.drainQUIC(q, true, atMost)
-	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, func(q *quicSocket) bool { return len(q.isClosed) > 0 })
-	s.removedQUIC = append(s.removedQUIC, q)
-}
-
-// drainQUIC ends the server of a socket when its requests have ended, or after atMost; 0 is no
-// limit. With forOthers, those of older processes must have ended, too.
-func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) {
+// drainQUIC retires the server of a socket, and closes both when nothing needs them any more, or
+// after atMost; 0 is no limit. It ends if a reload serves the socket again, as another quicSocket.
+func (s *Server) drainQUIC(q *quicSocket, atMost time.Duration) {
+	q.server.Retire(false, atMost)
 	ctx, cancel := withLimit(atMost)
-	isClosed := make(chan bool, 1)
-	q.stopDrain, q.isClosed = cancel, isClosed
 	s.draining.Go(func() {
 		defer cancel()
-		if err := q.server.Drain(ctx, forOthers); errors.Is(err, context.Canceled) { // by keepOpen
-			isClosed <- false
-			return
+		check := time.NewTicker(checkInterval)
+		defer check.Stop()
+		for !s.hasDrained(q, ctx.Err() != nil) {
+			select {
+			case <-check.C:
+			case <-ctx.Done():
+			}
 		}
-		_ = q.server.Close() // after atMost it is open
-		s.removeLive(q.server)
-		isClosed <- true
 	})
 }
 
-// keepOpen stops draining, and reports whether the socket is still open.
-func (q *quicSocket) keepOpen() bool {
-	q.stopDrain()
-	return !<-q.isClosed
+// hasDrained reports whether drainQUIC has nothing more to do. While this process serves, it waits
+// for the connections of older processes, too.
+func (s *Server) hasDrained(q *quicSocket, mustEnd bool) bool {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	at := slices.Index(s.quicSockets, q)
+	if at < 0 {
+		return true
+	}
+	if !mustEnd && q.server.IsNeeded(s.serving) {
+		return false
+	}
+	_ = q.server.Close()
+	s.removeLive(q.server)
+	s.quicSockets = slices.Delete(s.quicSockets, at, at+1)
+	return true
 }
 
-// http3Settings is what a connection of HTTP/3 keeps from its beginning on. Everything else is read
-// from the configuration for each request.
-type http3Settings struct {
-	listener   nginxconf.Listener // without Listen
-	hasIssuers bool
-	hosts      []http3Host
-}
-
-// http3Host is what a handshake depends on.
-type http3Host struct {
-	names   []string
-	rejects bool
-	listen  conf.Listen // without TLSConfig
-}
-
-// http3SettingsOf returns the settings of an address, and the TLS configurations of its hosts.
-func http3SettingsOf(c *Config, addr string) (s http3Settings, tls []*tls.Config) {
-	s.hasIssuers = len(c.Front.Issuers) > 0
-	at := slices.IndexFunc(c.Process.Listeners, func(l nginxconf.Listener) bool { return l.Addr == addr })
-	if at >= 0 {
-		s.listener = c.Process.Listeners[at]
-		s.listener.Listen = conf.Listen{}
+// http3Settings returns what a connection of HTTP/3 at an address keeps from its beginning on, and
+// the TLS configurations of its hosts. Everything else is read from the configuration for each
+// request.
+func http3Settings(c *Config, addr string) (settings []any, tls []*tls.Config) {
+	for _, l := range c.Process.Listeners {
+		if l.Addr == addr {
+			l.Listen = conf.Listen{}
+			settings = append(settings, l)
+		}
 	}
 	for i := range c.Front.Hosts {
 		host := &c.Front.Hosts[i]
 		for _, l := range host.Listen {
-			if l.Addr != addr {
-				continue
+			if l.Addr == addr {
+				tls = append(tls, l.TLSConfig)
+				l.TLSConfig = nil
+				settings = append(settings, host.Names, host.RejectHandshake, l)
 			}
-			tls = append(tls, l.TLSConfig)
-			l.TLSConfig = nil
-			s.hosts = append(s.hosts, http3Host{host.Names, host.RejectHandshake, l})
 		}
 	}
-	return s, tls
+	return append(settings, len(c.Front.Issuers) > 0), tls
 }
 
 // sameHTTP3 reports whether the connections of a socket may serve on with another configuration.
 func sameHTTP3(before, after *Config, old, now []nginxconf.Listener) bool {
 	return slices.EqualFunc(old, now, func(a, b nginxconf.Listener) bool {
-		oldSettings, oldTLS := http3SettingsOf(before, a.Addr)
-		nowSettings, nowTLS := http3SettingsOf(after, b.Addr)
+		oldSettings, oldTLS := http3Settings(before, a.Addr)
+		nowSettings, nowTLS := http3Settings(after, b.Addr)
 		return a.Addr == b.Addr && reflect.DeepEqual(oldSettings, nowSettings) &&
 			slices.EqualFunc(oldTLS, nowTLS, sameTLS)
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"time"
 
@@ -131,23 +130,23 @@ func (s *Server) apply(c *Config) (err error) {
 	if s.config.Handler != nil || c.Handler != nil {
 		return configError(errors.New("a configuration with a Handler cannot be reloaded"))
 	}
-	if err := s.certs.load(&c.Front, s.log.print); err != nil {
-		return configError(err)
-	}
 	defer func() { // of the new configuration, or of the old one after an error
 		s.certs.retain(&s.config.Front)
 		s.issued.Retain(&s.config.Front)
 	}()
+	if err := s.certs.load(&c.Front, s.log.print); err != nil {
+		return configError(err)
+	}
 	if err := s.loadIssued(c); err != nil {
 		return configError(err)
 	}
-	var next socketChanges
+	var next []*socket
 	var nextQUIC []*quicSocket
 	var exporter *spanExporter
 	defer func() {
 		if err != nil {
-			next.closeOpened()
-			s.closeNewQUIC(nextQUIC)
+			s.closeNewSockets(next)
+			closeNewQUIC(nextQUIC)
 			_ = exporter.close() // nothing is queued
 		}
 	}()
@@ -180,67 +179,53 @@ func (s *Server) apply(c *Config) (err error) {
 	return nil
 }
 
-type socketChanges []socketChange
-
-// socketChange is a socket of a new configuration: a new one, or one that is served already.
-type socketChange struct {
-	socket *socket
-	now    []nginxconf.Listener
-	opened bool
-	start  net.Listener // for new servers
-}
-
-// nextSockets opens the sockets and listeners that the new configuration needs. After an error it
-// returns those that it has opened.
-func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
-	for _, now := range socketsOf(c.Process.Listeners, false) {
-		at := slices.IndexFunc(s.sockets, func(o *socket) bool { return o.listeners[0].Addr == now[0].Addr })
-		n := socketChange{now: now, opened: at < 0}
-		if !n.opened {
-			n.socket = s.sockets[at]
-		} else if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
+// nextSockets returns the sockets of a new configuration, and opens those that are not open. After
+// an error it returns what closeNewSockets closes.
+func (s *Server) nextSockets(c *Config) (next []*socket, err error) {
+	for _, listeners := range socketsOf(c.Process.Listeners, false) {
+		var n *socket
+		if old := socketAt(s.sockets, listeners[0].Addr); old != nil {
+			n, err = newSocket(old.base, listeners)
+		} else {
+			n, err = s.openSocket(listeners, new(listen.Passed))
+		}
+		if err != nil {
 			return next, err
 		}
-		n.start, err = duplicate(n.socket.base)
-		if next = append(next, n); err != nil {
-			return next, err
-		}
+		next = append(next, n)
 	}
 	return next, nil
 }
 
-func (n socketChanges) closeOpened() {
-	for _, next := range n {
-		if next.start != nil {
-			next.start.Close()
-		}
-		if next.opened {
-			next.socket.base.Close()
+func (s *Server) closeNewSockets(next []*socket) {
+	for _, n := range next {
+		if n.accepting.Close(); socketAt(s.sockets, n.listeners[0].Addr) == nil {
+			n.base.Close()
 		}
 	}
 }
 
 // applySockets serves new sockets, closes removed ones, and replaces the servers of others.
 // Requests of before may take atMost longer; 0 is no limit.
-func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
-	var sockets []*socket
+func (s *Server) applySockets(next []*socket, atMost time.Duration) {
 	for _, n := range next {
-		old, options := n.socket.active, socketOptions(&n.now[0])
-		if err := options.Apply(n.socket.base, socketOptions(&n.socket.listeners[0])); err != nil {
-			s.log.print(fmt.Sprintf("warning: listen %s: %v", n.now[0].Addr, err))
+		if old := socketAt(s.sockets, n.listeners[0].Addr); old != nil {
+			options := socketOptions(&n.listeners[0])
+			if err := options.Apply(n.base, socketOptions(&old.listeners[0])); err != nil {
+				s.log.print(fmt.Sprintf("warning: listen %s: %v", n.listeners[0].Addr, err))
+			}
 		}
-		n.socket.listeners = n.now
-		s.startSocket(n.socket, n.start)
-		s.replace(old, atMost)
-		sockets = append(sockets, n.socket)
+		s.startSocket(n)
 	}
-	for _, socket := range s.sockets {
-		if !slices.Contains(sockets, socket) {
-			socket.base.Close()
-			s.drainAll(socket.active, atMost)
+	for _, old := range s.sockets {
+		if socketAt(next, old.listeners[0].Addr) != nil {
+			s.replace(old, atMost)
+			continue
 		}
+		old.base.Close()
+		s.drainAll(old, atMost)
 	}
-	s.sockets = sockets
+	s.sockets = next
 }
 
 // printDifference prints the URLs that others do not have.

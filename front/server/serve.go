@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/tarehq/tare/internal/interrupt"
@@ -71,9 +70,9 @@ func (s *Server) close() {
 	defer s.changes.Unlock()
 	s.serving = false
 	for _, socket := range s.sockets {
-		socket.base.Close()
+		socket.close()
 	}
-	for _, socket := range slices.Concat(s.quicSockets, s.removedQUIC) {
+	for _, socket := range s.quicSockets {
 		socket.conn.Close()
 	}
 	s.removePID()

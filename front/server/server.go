@@ -55,16 +55,14 @@ type Server struct {
 	issued     *acme.Manager
 	spans      atomic.Pointer[spanExporter] // nil without otel_exporter
 
-	changes sync.Mutex // held by reloads and the like; guards what follows
-	serving bool
-	config  *Config // the served configuration
-	certs   *certStore
-	sockets []*socket
-	// quicSockets are the sockets of HTTP/3, and removedQUIC those that have been removed, while
-	// their connections end.
-	quicSockets, removedQUIC []*quicSocket
-	pid                      string // the PID file that was written
-	nextPID                  string // the one to replace when this process takes over
+	changes     sync.Mutex // held by reloads and the like; guards what follows
+	serving     bool
+	config      *Config // the served configuration
+	certs       *certStore
+	sockets     []*socket
+	quicSockets []*quicSocket // those of HTTP/3, and then removed ones whose connections end
+	pid         string        // the PID file that was written
+	nextPID     string        // the one to replace when this process takes over
 
 	undrained    context.Context // ends when Drain is called
 	requestDrain context.CancelFunc
@@ -167,7 +165,9 @@ func (s *Server) Addrs() []net.Addr {
 		all = append(all, socket.base.Addr())
 	}
 	for _, socket := range s.quicSockets {
-		all = append(all, socket.conn.LocalAddr())
+		if socket.listeners != nil {
+			all = append(all, socket.conn.LocalAddr())
+		}
 	}
 	return all
 }

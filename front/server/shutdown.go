@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/sdnotify"
 )
 
@@ -51,6 +52,9 @@ func (s *Server) stopAccepting(isReplaced bool) {
 	s.changes.Unlock()
 	s.issued.Stop()
 	call(s.options.Draining)
+	if isReplaced {
+		s.keepPID()
+	}
 	for _, socket := range s.sockets {
 		if u, ok := socket.base.(*net.UnixListener); ok && isReplaced {
 			u.SetUnlinkOnClose(false)
@@ -63,16 +67,15 @@ func (s *Server) stopAccepting(isReplaced bool) {
 func (s *Server) finish(ctx context.Context) error {
 	close(s.stopping)
 	for _, socket := range s.sockets {
-		s.drainAll(socket.active, 0)
+		s.drainAll(socket, 0)
 	}
+	s.changes.Lock()
 	for _, socket := range s.quicSockets {
-		s.drainQUIC(socket, false, 0)
-	}
-	for _, socket := range s.removedQUIC {
-		if socket.keepOpen() { // it need not wait for older processes any more
-			s.drainQUIC(socket, false, 0)
+		if socket.listeners != nil { // removed ones drain already
+			s.drainQUIC(socket, 0)
 		}
 	}
+	s.changes.Unlock()
 	done := make(chan error, 1)
 	go func() {
 		s.draining.Wait()
@@ -101,21 +104,22 @@ func (s *Server) closeActive() {
 	}
 }
 
-// drainAll lets servers finish their requests in the background, at most for a time; 0 is no limit.
-func (s *Server) drainAll(all []*activeServer, atMost time.Duration) {
-	for _, old := range all {
-		s.drain(old, 0, atMost)
+// drainAll lets a socket's servers finish their requests in the background, at most for a time; 0 is
+// no limit.
+func (s *Server) drainAll(old *socket, atMost time.Duration) {
+	for _, server := range old.active {
+		s.drain(server, 0, atMost)
 	}
 }
 
 // replace stops servers from accepting connections and closes each connection after its next
 // request. Closing idle connections at once would lose requests that are on their way. When they
 // have timed out, the server shuts down. All of this takes atMost; 0 is no limit.
-func (s *Server) replace(all []*activeServer, atMost time.Duration) {
-	for _, old := range all {
-		old.socket.Close()
-		old.server.Retire()
-		s.drain(old, old.idle, atMost)
+func (s *Server) replace(old *socket, atMost time.Duration) {
+	old.accepting.Close()
+	for i, server := range old.active {
+		server.Retire()
+		s.drain(server, old.listeners[i].IdleTimeout, atMost)
 	}
 }
 
@@ -127,7 +131,7 @@ func withLimit(atMost time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), atMost)
 }
 
-func (s *Server) drain(old *activeServer, after, atMost time.Duration) {
+func (s *Server) drain(old *tare.Server, after, atMost time.Duration) {
 	ctx, cancel := withLimit(atMost)
 	s.draining.Go(func() {
 		defer cancel()
@@ -137,9 +141,9 @@ func (s *Server) drain(old *activeServer, after, atMost time.Duration) {
 		case <-s.stopping:
 		}
 		// It returns when all requests are done, the time has passed or the server is closed.
-		if err := old.server.Shutdown(ctx); err != nil {
-			_ = old.server.Close()
+		if err := old.Shutdown(ctx); err != nil {
+			_ = old.Close()
 		}
-		s.removeLive(old.server)
+		s.removeLive(old)
 	})
 }

@@ -26,19 +26,39 @@ const socketMode = 0o666
 // connWindow is the window of an HTTP/2 connection, unless that of a stream is larger.
 const connWindow = 1 << 20
 
-// socket is a listening socket, open while the configuration names its address. That of all
-// addresses of a port accepts for its single addresses, too: see sharedSocket. In a reload new
-// servers replace the old ones; they have a duplicate of the descriptor.
+// socket is a listening socket, as a configuration has it. That of all addresses of a port accepts
+// for its single addresses, too: see sharedSocket.
 type socket struct {
 	listeners []nginxconf.Listener // the socket's own address, and then the single ones
-	base      net.Listener
-	active    []*activeServer // of the listeners
+	base      net.Listener         // open while the configuration names its address
+	accepting net.Listener         // a duplicate, so that the servers of a reload can replace older ones
+	active    []*tare.Server       // of the listeners; they accept from the duplicate
 }
 
-type activeServer struct {
-	server *tare.Server
-	socket net.Listener  // the duplicate, which ends all servers that accept from it
-	idle   time.Duration // how long idle connections stay open
+// newSocket returns a socket that accepts from base.
+func newSocket(base net.Listener, listeners []nginxconf.Listener) (*socket, error) {
+	file, err := listen.Duplicate(base, base.Addr().String())
+	if err != nil {
+		return nil, fmt.Errorf("listen %w", err)
+	}
+	defer file.Close()
+	accepting, err := net.FileListener(file)
+	return &socket{listeners: listeners, base: base, accepting: accepting}, err
+}
+
+func (s *socket) close() {
+	s.base.Close()
+	s.accepting.Close()
+}
+
+// socketAt returns the socket of an address, or nil.
+func socketAt(all []*socket, addr string) *socket {
+	for _, s := range all {
+		if s.listeners[0].Addr == addr {
+			return s
+		}
+	}
+	return nil
 }
 
 // socketsOf returns the listeners of TCP and unix sockets, or those of UDP, by socket.
@@ -91,7 +111,11 @@ func (s *Server) openSocket(listeners []nginxconf.Listener, inherited *listen.Pa
 	l := &listeners[0]
 	base, err := s.listen(specOf(l), socketOptions(l), inherited)
 	if err == nil {
-		return &socket{listeners: listeners, base: base}, nil
+		opened, err := newSocket(base, listeners)
+		if err != nil {
+			base.Close()
+		}
+		return opened, err
 	}
 	for _, other := range s.sockets {
 		if at := other.listeners[0].Addr; errors.Is(err, listen.ErrInUse) && portOf(at) == portOf(l.Addr) {
@@ -131,14 +155,13 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 	return listen.Spec{Network: network, Address: addr}
 }
 
-// startSocket starts new servers for a socket, with their own descriptor.
-func (s *Server) startSocket(socket *socket, l net.Listener) {
-	socket.active = nil
-	for i, accepting := range split(l, socket.listeners) {
+// startSocket starts the servers of a socket.
+func (s *Server) startSocket(socket *socket) {
+	for i, accepting := range split(socket.accepting, socket.listeners) {
 		at := &socket.listeners[i]
-		active := &activeServer{s.newServer(at), l, at.IdleTimeout}
-		socket.active = append(socket.active, active)
-		s.addLive(active.server)
+		server := s.newServer(at)
+		socket.active = append(socket.active, server)
+		s.addLive(server)
 		if at.Proxied {
 			accepting = proxyproto.Listener{Listener: accepting,
 				Broken: func(remote net.Addr, err error) {
@@ -150,7 +173,7 @@ func (s *Server) startSocket(socket *socket, l net.Listener) {
 					})
 				}}
 		}
-		go s.accept(active.server, accepting, at.TLS)
+		go s.accept(server, accepting, at.TLS)
 	}
 }
 
@@ -231,16 +254,6 @@ func (s *Server) handler() http.Handler {
 		return s.issued.Handler(s.front)
 	}
 	return s.front
-}
-
-// duplicate returns a second listener of a socket, which can be closed independently.
-func duplicate(l net.Listener) (net.Listener, error) {
-	file, err := listen.Duplicate(l, l.Addr().String())
-	if err != nil {
-		return nil, fmt.Errorf("listen %w", err)
-	}
-	defer file.Close()
-	return net.FileListener(file)
 }
 
 // liveServer is a *tare.Server or a quic.Server.

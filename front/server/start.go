@@ -286,28 +286,16 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	}
 	s.changes.Lock()
 	defer s.changes.Unlock()
-	var listeners []net.Listener
 	defer func() {
-		if s.serving {
-			return
+		if !s.serving {
+			err = errors.Join(err, s.closeFront())
 		}
-		for _, l := range listeners {
-			l.Close()
-		}
-		err = errors.Join(err, s.closeFront())
 	}()
 	if err := s.issued.CheckWritable(); err != nil {
 		return configError(err)
 	}
 	s.config = c
 	s.tlsTable.Store(newTLSTable(&c.Front, s.certs))
-	for _, socket := range s.sockets {
-		l, err := duplicate(socket.base)
-		if err != nil {
-			return err
-		}
-		listeners = append(listeners, l)
-	}
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -315,8 +303,8 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 		return err
 	}
 	s.log.print("serving " + c.Name)
-	for i, socket := range s.sockets {
-		s.startSocket(socket, listeners[i])
+	for _, socket := range s.sockets {
+		s.startSocket(socket)
 	}
 	s.startQUIC(s.fail)
 	s.printDifference("listening on ", s.urls(), nil)
@@ -365,8 +353,10 @@ func (s *Server) urls() (urls []string) {
 		}
 	}
 	for _, q := range s.quicSockets {
-		at := q.conn.LocalAddr().(*net.UDPAddr)
-		urls = append(urls, urlOf((*net.TCPAddr)(at), &q.listeners[0])+", by HTTP/3")
+		if q.listeners != nil {
+			at := q.conn.LocalAddr().(*net.UDPAddr)
+			urls = append(urls, urlOf((*net.TCPAddr)(at), &q.listeners[0])+", by HTTP/3")
+		}
 	}
 	return urls
 }

@@ -9,15 +9,12 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// Tracing makes exporters of spans. Package front/otel implements it, which this package does not
-// import: programs without tracing do not carry gRPC.
-type Tracing interface {
-	// Start starts an exporter. It does not wait for the collector. export queues a span, or drops
-	// it, and never blocks; any goroutine may call it, also after shutdown. shutdown sends what is
-	// queued until its context ends.
-	Start(c conf.SpanExporter, errors *log.Logger) (export func(front.Span), shutdown func(context.Context) error,
-		err error)
-}
+// Tracing starts an exporter of spans. It does not wait for the collector. export queues a span, or
+// drops it, and never blocks; any goroutine may call it, also after shutdown. shutdown sends what is
+// queued until its context ends. Package front/otel has one, which this package does not import:
+// programs without tracing do not carry gRPC.
+type Tracing func(c conf.SpanExporter, errors *log.Logger) (export func(front.Span),
+	shutdown func(context.Context) error, err error)
 
 // flushTimeout limits sending what is queued when an exporter ends.
 const flushTimeout = 3 * time.Second
@@ -33,7 +30,7 @@ func (s *Server) newSpanExporter(c *Config, errors *log.Logger) (_ *spanExporter
 		return nil, nil
 	}
 	e := new(spanExporter)
-	if e.export, e.shutdown, err = s.options.Tracing.Start(*c.Process.SpanExporter, errors); err != nil {
+	if e.export, e.shutdown, err = s.options.Tracing(*c.Process.SpanExporter, errors); err != nil {
 		return nil, configError(err)
 	}
 	return e, nil

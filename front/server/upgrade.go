@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/safefile"
 	"github.com/tarehq/tare/internal/sdnotify"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -65,8 +66,8 @@ func (s *Server) upgrade(ctx context.Context) error {
 	defer s.hasChild.Store(false)
 	s.log.print("upgrade: starting a new process")
 	err := s.upgrader.Upgrade(ctx)
-	if err != nil {
-		s.removeFailedPIDs()
+	if err != nil && s.pid != "" && !s.isReplaced() {
+		_ = safefile.Remove(s.pid + newPIDSuffix) // the next upgrade does so, too
 	}
 	return err
 }
@@ -136,17 +137,19 @@ func (s *Server) handOver(ctx context.Context) error {
 	s.stopAccepting(true)
 	idle := s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
-		for _, active := range socket.active {
-			active.socket.Close()
-			active.server.Retire()
+		socket.accepting.Close()
+		for i, server := range socket.active {
+			server.Retire()
 			if s.options.Upgrade.IdleGrace == 0 {
-				idle = max(idle, active.idle)
+				idle = max(idle, socket.listeners[i].IdleTimeout)
 			}
 		}
 	}
+	s.changes.Lock()
 	for _, socket := range s.quicSockets {
-		socket.server.Retire(true)
+		socket.server.Retire(true, 0)
 	}
+	s.changes.Unlock()
 	s.log.print("upgrade: finishing the requests of this process")
 	finishing, cancel := s.finishing(ctx)
 	defer cancel()

@@ -47,7 +47,7 @@ func (m *Manager) Check(config *conf.Config) error {
 		for l := range host.Listen {
 			if issued := host.Listen[l].Issued; issued != nil {
 				if err := checkIssued(config, issued); err != nil {
-					errs = append(errs, &hostError{host, err})
+					errs = append(errs, fmt.Errorf("%s: %w", lineOf(host.Pos), err))
 					break // it is the same one at each address
 				}
 			}
@@ -123,16 +123,6 @@ func checkName(name string) error {
 	}
 	return nil
 }
-
-// hostError is an error about a host. Its text has the line of the host, without the column.
-type hostError struct {
-	host *conf.Host
-	err  error
-}
-
-func (e *hostError) Error() string    { return lineOf(e.host.Pos) + ": " + e.err.Error() }
-func (e *hostError) Unwrap() error    { return e.err }
-func (e *hostError) Position() string { return e.host.Pos }
 
 // lineOf returns a position without its column.
 func lineOf(pos string) string {

@@ -58,7 +58,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			}
 			m.Close()
 			checkFiles(t, dir)
-			testkit.Equal(t, m.challenges.pending.Load(), 0, "challenges that remain")
+			testkit.Equal(t, len(m.challenges.all), 0, "challenges that remain")
 		})
 	}
 }

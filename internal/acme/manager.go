@@ -60,13 +60,12 @@ func New(config Config) *Manager {
 }
 
 // Load reads the state of the certificates of a Config that are not loaded yet. It creates missing
-// directories; if uid is not negative, that user owns them. After an error none of the certificates
-// remains loaded.
+// directories; if uid is not negative, that user owns them. After an error Retain removes the
+// certificates that have been loaded.
 func (m *Manager) Load(config *conf.Config, uid int) error {
 	if err := m.Check(config); err != nil {
 		return err
 	}
-	var added []string
 	for _, issued := range allIssued(config) {
 		identity := identify(config, issued)
 		if m.managed[identity] != nil {
@@ -74,13 +73,9 @@ func (m *Manager) Load(config *conf.Config, uid int) error {
 		}
 		c, err := m.open(config, issued, uid)
 		if err != nil {
-			for _, identity := range added {
-				delete(m.managed, identity)
-			}
 			return err
 		}
 		m.managed[identity] = c
-		added = append(added, identity)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mholt/acmez/v3"
@@ -31,9 +30,8 @@ type DNSProvider interface {
 
 // challenges are those of orders in progress, except DNS-01. It implements acmez.Solver.
 type challenges struct {
-	pending atomic.Int64 // so that requests need no lock while there are none
-	mu      sync.RWMutex
-	all     map[challengeKey]acme.Challenge
+	mu  sync.Mutex
+	all map[challengeKey]acme.Challenge
 	// reserved are the names of orders with TLS-ALPN-01. The name in the handshake alone selects the
 	// challenge, so orders for one name take turns.
 	reserved map[string]bool
@@ -97,7 +95,6 @@ func (c *challenges) Present(_ context.Context, challenge acme.Challenge) error 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[keyOf(challenge)] = challenge
-	c.pending.Store(int64(len(c.all)))
 	return nil
 }
 
@@ -106,17 +103,13 @@ func (c *challenges) CleanUp(_ context.Context, challenge acme.Challenge) error 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, keyOf(challenge))
-	c.pending.Store(int64(len(c.all)))
 	return nil
 }
 
 // find returns the challenge in progress for a token or a name.
 func (c *challenges) find(kind, value string) (challenge acme.Challenge, ok bool) {
-	if c.pending.Load() == 0 {
-		return challenge, false
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	challenge, ok = c.all[challengeKey{kind, value}]
 	return challenge, ok
 }

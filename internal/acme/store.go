@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/safefile"
@@ -32,14 +31,9 @@ type store struct {
 	// nil except in tests.
 	fault func() error
 	slots chan struct{} // has an element for each order in progress
-
-	mu     sync.Mutex
-	locked map[string]bool
 }
 
-func newStore(dir string) *store {
-	return &store{dir: dir, slots: make(chan struct{}, maxOrders), locked: make(map[string]bool)}
-}
+func newStore(dir string) *store { return &store{dir: dir, slots: make(chan struct{}, maxOrders)} }
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
@@ -117,11 +111,6 @@ func (s *store) change(step func() error) error {
 // lock locks a name until unlock is called. It does not wait: if the name is locked, the error is
 // errLocked. The kernel releases the lock of a process that ends.
 func (s *store) lock(name string) (unlock func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.locked[name] {
-		return nil, errLocked
-	}
 	f, _, err := safefile.OpenFile(s.path(name+".lock"), os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, err
@@ -130,13 +119,7 @@ func (s *store) lock(name string) (unlock func(), err error) {
 		f.Close()
 		return nil, err
 	}
-	s.locked[name] = true
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.locked, name)
-		f.Close()
-	}, nil
+	return func() { f.Close() }, nil
 }
 
 // check returns an error if the process may not write to the directory of an issuer.

@@ -4,7 +4,7 @@ package acme
 
 import "os"
 
-// lockFile does nothing: only the locks of this process count.
+// lockFile does nothing: front/server needs a Unix system.
 func lockFile(*os.File) error { return nil }
 
 func syncDirectory(string) error { return nil }

@@ -47,7 +47,7 @@ func (p *parser) escape() (*node, error) {
 	if c >= '1' && c <= '9' {
 		if n, length := p.backReference(); length > 0 {
 			p.at += length
-			return p.refToNumber(n), nil
+			return p.refTo("", n), nil
 		}
 	}
 	s, err := p.common()
@@ -98,7 +98,7 @@ func (p *parser) reference() (*node, error) {
 	for _, ends := range []string{"{}", "<>", "''"} {
 		if p.accept(ends[:1]) {
 			name, err := p.name(ends[1])
-			return p.refTo(name), err
+			return p.refTo(name, 0), err
 		}
 	}
 	return nil, errors.New("missing group name after \\k")

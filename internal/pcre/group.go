@@ -17,18 +17,18 @@ func (p *parser) parenthesis() (*node, error) {
 	case p.accept(":"):
 		return p.closed()
 	case p.accept(">"):
-		return p.around(&node{op: opAtomic})
+		return p.around(&node{op: opAtomic}, false)
 	case p.accept("="):
-		return p.around(&node{op: opLook})
+		return p.around(&node{op: opLook}, false)
 	case p.accept("!"):
-		return p.around(&node{op: opLook, not: true})
+		return p.around(&node{op: opLook, not: true}, false)
 	case p.accept("<="):
-		return p.around(&node{op: opBehind})
+		return p.around(&node{op: opLook}, true)
 	case p.accept("<!"):
-		return p.around(&node{op: opBehind, not: true})
+		return p.around(&node{op: opLook, not: true}, true)
 	case p.accept("P="):
 		name, err := p.name(')')
-		return p.refTo(name), err
+		return p.refTo(name, 0), err
 	case p.accept("P<"), p.accept("<"):
 		return p.namedCapture('>')
 	case p.accept("'"):
@@ -52,25 +52,40 @@ func (p *parser) closed() (*node, error) {
 	return n, err
 }
 
-// around parses the group of an atomic group or a lookaround.
-func (p *parser) around(n *node) (*node, error) {
+// around parses the group of an atomic group or a lookaround. That of a lookbehind begins with a move
+// back.
+func (p *parser) around(n *node, looksBack bool) (*node, error) {
 	body, err := p.closed()
 	if err != nil {
 		return nil, err
 	}
-	n.subs = []*node{body}
 	if n.op != opAtomic && body.has(opKeep) {
 		return nil, errors.New("\\K is not allowed in an assertion")
 	}
-	if n.op == opBehind && !fixed(body) {
+	if looksBack && !fixed(body) {
 		return nil, errors.New("lookbehind does not have a fixed length")
+	} else if looksBack {
+		body = behind(body)
 	}
+	n.subs = []*node{body}
 	return n, nil
 }
 
 // fixed reports whether each alternative has a fixed length.
 func fixed(n *node) bool {
 	return n.op != opAlt && n.length() >= 0 || n.op == opAlt && n.all(fixed)
+}
+
+// behind makes each alternative of a lookbehind start as far back as its length.
+func behind(n *node) *node {
+	if n.op != opAlt {
+		return &node{op: opCat, subs: []*node{{op: opBack, n: n.length()}, n}}
+	}
+	out := &node{op: opAlt}
+	for _, s := range n.subs {
+		out.subs = append(out.subs, behind(s))
+	}
+	return out
 }
 
 func (p *parser) capture(name string) (*node, error) {
@@ -113,15 +128,9 @@ func isName(s string) bool {
 		!slices.ContainsFunc([]byte(s), func(c byte) bool { return !isWord(c) })
 }
 
-func (p *parser) refTo(name string) *node {
-	n := &node{op: opRef, fold: p.options.fold}
-	p.named = append(p.named, namedRef{n, name})
-	return n
-}
-
-// refToNumber returns a reference to a group by its number.
-func (p *parser) refToNumber(number int) *node {
-	n := &node{op: opRef, fold: p.options.fold, n: number}
+// refTo returns a reference to a group by its name, or else by its number.
+func (p *parser) refTo(name string, number int) *node {
+	n := &node{op: opRef, fold: p.options.fold, name: name, n: number}
 	p.refs = append(p.refs, n)
 	return n
 }

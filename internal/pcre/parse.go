@@ -16,15 +16,8 @@ type parser struct {
 	at      int
 	options options
 	names   []string // of the groups; the first one is the whole match
-	refs    []*node  // backreferences
-	named   []namedRef
+	refs    []*node  // backreferences, possibly to later groups
 	depth   int
-}
-
-// namedRef is a reference by name, possibly to a later group.
-type namedRef struct {
-	node *node
-	name string
 }
 
 const (
@@ -44,12 +37,13 @@ func (p *parser) parse() (*node, error) {
 	if p.at < len(p.text) {
 		return nil, errors.New("unexpected \")\"")
 	}
-	for _, r := range p.named {
-		if r.node.n = p.group(r.name); r.node.n < 0 {
+	for _, r := range p.refs {
+		if r.name != "" {
+			r.n = p.group(r.name)
+		}
+		if r.n < 0 {
 			return nil, fmt.Errorf("unknown group %q", r.name)
 		}
-	}
-	for _, r := range p.refs {
 		if r.n >= len(p.names) {
 			return nil, fmt.Errorf("unknown group %d", r.n)
 		}
@@ -227,7 +221,7 @@ func (p *parser) quantified(item *node) (*node, error) {
 	if item.op >= opBegin && item.op <= opNoWord || item.op == opKeep { // an assertion
 		return nil, errQuantifier
 	}
-	if item.op == opLook || item.op == opBehind { // once is enough
+	if item.op == opLook { // once is enough
 		least, most = min(least, 1), 1
 	}
 	item = &node{op: opRepeat, min: least, max: most, lazy: p.accept("?"), subs: []*node{item}}

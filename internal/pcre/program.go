@@ -79,7 +79,6 @@ func (b *builder) node(n *node) {
 		return
 	}
 	switch n.op {
-	case opEmpty:
 	case opSet:
 		b.emit(inst{op: instSet, set: n.set})
 	case opCat:
@@ -106,8 +105,12 @@ func (b *builder) node(n *node) {
 			break
 		}
 		b.within(subAtomic, n.subs[0])
-	case opLook, opBehind:
-		b.lookaround(n)
+	case opLook:
+		kind := subLook
+		if n.not {
+			kind = subNotLook
+		}
+		b.within(kind, n.subs[0])
 	case opRef:
 		b.emit(inst{op: instRef, n: n.n, lazy: n.fold})
 	case opKeep:
@@ -173,30 +176,6 @@ func (b *builder) within(kind subKind, body *node) {
 	b.node(body)
 	b.emit(inst{op: instAccept})
 	b.prog[at].x = len(b.prog)
-}
-
-func (b *builder) lookaround(n *node) {
-	kind := subLook
-	if n.not {
-		kind = subNotLook
-	}
-	body := n.subs[0]
-	if n.op == opBehind {
-		body = behind(body)
-	}
-	b.within(kind, body)
-}
-
-// behind makes each alternative of a lookbehind start as far back as its length.
-func behind(n *node) *node {
-	if n.op != opAlt {
-		return &node{op: opCat, subs: []*node{{op: opBack, n: n.length()}, n}}
-	}
-	out := &node{op: opAlt}
-	for _, s := range n.subs {
-		out.subs = append(out.subs, behind(s))
-	}
-	return out
 }
 
 // repeat emits a run for a set. For other items it emits copies: as many as required, and then as

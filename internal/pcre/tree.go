@@ -5,25 +5,23 @@ import "slices"
 type op uint8
 
 const (
-	opEmpty     op = iota
-	opSet          // a byte in the set
-	opCat          // all subs in sequence
-	opAlt          // the first of subs that matches
-	opRepeat       // subs[0], min to max times
-	opCapture      // subs[0], captured as group n
-	opAtomic       // subs[0], without backtracking into it
-	opLook         // lookahead for subs[0]
-	opBehind       // lookbehind for subs[0]
-	opBegin        // the beginning of the subject
-	opEnd          // the end of the subject
-	opEndOrLine    // the end of the subject, or before a line end there
-	opLineBegin    // the beginning of a line
-	opLineEnd      // the end of a line
-	opWord         // a word boundary
-	opNoWord       // no word boundary
-	opRef          // the text of group n
-	opKeep         // resets the beginning of the match
-	opBack         // moves n bytes back, whatever they are
+	opSet       op = iota // a byte in the set
+	opCat                 // all subs in sequence
+	opAlt                 // the first of subs that matches
+	opRepeat              // subs[0], min to max times
+	opCapture             // subs[0], captured as group n
+	opAtomic              // subs[0], without backtracking into it
+	opLook                // lookahead for subs[0]; a lookbehind begins with opBack
+	opBegin               // the beginning of the subject
+	opEnd                 // the end of the subject
+	opEndOrLine           // the end of the subject, or before a line end there
+	opLineBegin           // the beginning of a line
+	opLineEnd             // the end of a line
+	opWord                // a word boundary
+	opNoWord              // no word boundary
+	opRef                 // the text of group n
+	opKeep                // resets the beginning of the match
+	opBack                // moves n bytes back, whatever they are
 )
 
 type node struct {
@@ -32,7 +30,8 @@ type node struct {
 	lazy     bool // of a repetition: as few as possible
 	fold     bool // of a backreference
 	n        int
-	min, max int // of a repetition; max -1 means no limit
+	name     string // of a backreference's group
+	min, max int    // of a repetition; max -1 means no limit
 	set      set
 	subs     []*node
 }

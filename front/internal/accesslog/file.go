@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tarehq/tare/front/internal/spool"
 )
 
 const (
@@ -18,16 +16,6 @@ const (
 	// keptLine is the maximum capacity of a buffer that is reused.
 	keptLine = 4 << 10
 )
-
-// File is a log's file, which may block, fill or break without blocking requests. It counts lost
-// lines.
-type File struct {
-	*spool.Spool
-	lost atomic.Int64
-}
-
-// Lost returns the number of lines that were lost.
-func (f *File) Lost() int64 { return f.lost.Load() }
 
 // Buffers holds reusable buffers for lines, and the current second as text: formatting it for each
 // line would be a third of the line's cost. The zero value is ready to use.

@@ -34,16 +34,17 @@ func ParseTarget(path string) (to Target, err error) {
 	return to, err
 }
 
-// OpenFile opens the target. openPath opens files; nil opens them by path. report receives what
-// happens to lines, and lost makes the line about lost ones.
-func (to *Target) OpenFile(openPath func(path string) (io.WriteCloser, error), report func(text string),
-	lost func(lines int, why error) []byte) (*File, error) {
+// Open opens the target, which may block, fill or break without blocking requests. openPath opens
+// files; nil opens them by path. report receives what happens to lines, and lost makes the line
+// about lost ones.
+func (to *Target) Open(openPath func(path string) (io.WriteCloser, error), report func(text string),
+	lost func(lines int, why error) []byte) (*spool.Spool, error) {
 	if openPath == nil {
 		openPath = openByPath
 	}
 	gather, open := flushInterval, func() (io.WriteCloser, error) { return openPath(to.Path) }
 	if to.Syslog != nil || to.HasMany { // such a line would have no start of a message, and no file
-		lost = func(int, error) []byte { return nil }
+		lost = nil
 	}
 	if to.Syslog != nil || to.AtOnce {
 		gather = 0
@@ -58,15 +59,8 @@ func (to *Target) OpenFile(openPath func(path string) (io.WriteCloser, error), r
 	if err != nil {
 		return nil, err
 	}
-	f := new(File)
-	f.Spool = spool.New(out, spool.Config{
-		Gather: gather, Patience: writeTimeout, Open: open, Report: report,
-		Lost: func(lines int, why error) []byte {
-			f.lost.Add(int64(lines))
-			return lost(lines, why)
-		},
-	})
-	return f, nil
+	return spool.New(out, spool.Config{Gather: gather, Patience: writeTimeout, Open: open, Lost: lost,
+		Report: report}), nil
 }
 
 func openByPath(path string) (io.WriteCloser, error) {
@@ -85,8 +79,8 @@ type NopCloser struct{ io.Writer }
 // Close implements io.Closer.
 func (NopCloser) Close() error { return nil }
 
-// CloseSoon closes a file. It waits a few seconds for the last lines. An error reports lost lines.
-func CloseSoon(f *File) error {
+// CloseSoon closes a log. It waits a few seconds for the last lines. An error reports lost lines.
+func CloseSoon(f *spool.Spool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	return f.Close(ctx)

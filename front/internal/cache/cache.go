@@ -29,7 +29,7 @@ type Cache struct {
 	pieces      sync.Pool // of *[sendPiece]byte
 
 	pending  atomic.Int64 // bytes in memory of responses on their way in, and of their readers
-	intakes  atomic.Int64 // responses on their way in
+	fills    atomic.Int64 // responses on their way in
 	behind   atomic.Int64 // background updates
 	waiting  atomic.Int64 // requests that wait for a flight
 	closing  context.Context

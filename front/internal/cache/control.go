@@ -9,36 +9,41 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// directives are those of Cache-Control for a shared cache: RFC 9111, 5.2.2, and RFC 5861.
-type directives struct {
-	noStore, noCache, private, public bool
-	mustRevalidate, proxyRevalidate   bool
+// directives are those of Cache-Control for a shared cache (RFC 9111, 5.2.2, and RFC 5861), by
+// their names in lower case, with the seconds of those that have them.
+type directives map[string]int64
 
-	maxAge, sharedMaxAge               span
-	staleWhileRevalidate, staleIfError span
+func (d directives) has(name string) bool {
+	_, has := d[name]
+	return has
 }
 
-// span is the number of seconds of a directive.
-type span struct {
-	isSet   bool
-	seconds int64
-}
-
-func (s span) duration() time.Duration { return time.Duration(s.seconds) * time.Second }
+func (d directives) duration(name string) time.Duration { return time.Duration(d[name]) * time.Second }
 
 // maxSeconds replaces longer times: RFC 9111, 1.2.2.
 const maxSeconds = math.MaxInt32
 
+// add adds a directive, also no-cache and private with field names: the whole response is not
+// stored. An invalid number is 0.
+func (d directives) add(name, value string) {
+	name = strings.ToLower(name)
+	n, _ := parseSeconds(value)
+	if before, has := d[name]; !has || n < before {
+		d[name] = n
+	}
+}
+
 // parseControl reads the lines of Cache-Control. Malformed input gets the strictest meaning: an
 // invalid number is 0, and an unterminated quoted string means no-store. Of contradicting values
 // the smallest counts.
-func parseControl(lines []string) (d directives) {
+func parseControl(lines []string) directives {
+	d := make(directives)
 	for _, line := range lines {
 		for line != "" {
 			var name, value string
 			var ok bool
 			if name, value, line, ok = scanDirective(line); !ok {
-				d.noStore = true
+				d.add("no-store", "")
 			}
 			d.add(name, value)
 		}
@@ -52,8 +57,9 @@ func parseControl(lines []string) (d directives) {
 func parseTargeted(lines []string) (d directives, ok bool) {
 	fields, err := httpsfv.UnmarshalDictionary(lines)
 	if err != nil {
-		return d, false
+		return nil, false
 	}
+	d = make(directives)
 	for _, name := range fields.Names() {
 		member, _ := fields.Get(name)
 		item, _ := member.(httpsfv.Item)
@@ -99,42 +105,6 @@ func scanDirective(s string) (name, value, rest string, ok bool) {
 }
 
 func trim(s string) string { return strings.Trim(s, " \t") }
-
-func (d *directives) add(name, value string) {
-	switch {
-	case strings.EqualFold(name, "public"):
-		d.public = true
-	case strings.EqualFold(name, "must-revalidate"):
-		d.mustRevalidate = true
-	case strings.EqualFold(name, "proxy-revalidate"):
-		d.proxyRevalidate = true
-	case strings.EqualFold(name, "no-store"):
-		d.noStore = true
-	case strings.EqualFold(name, "no-cache"):
-		// even one with field names: the whole response is not stored
-		d.noCache = true
-	case strings.EqualFold(name, "private"):
-		d.private = true
-	case strings.EqualFold(name, "max-age"):
-		d.maxAge.add(value)
-	case strings.EqualFold(name, "s-maxage"):
-		d.sharedMaxAge.add(value)
-	case strings.EqualFold(name, "stale-while-revalidate"):
-		d.staleWhileRevalidate.add(value)
-	case strings.EqualFold(name, "stale-if-error"):
-		d.staleIfError.add(value)
-	}
-}
-
-func (s *span) add(value string) {
-	n, ok := parseSeconds(value)
-	if !ok {
-		n = 0
-	}
-	if !s.isSet || n < s.seconds {
-		s.isSet, s.seconds = true, n
-	}
-}
 
 // parseSeconds parses digits, and limits the result to maxSeconds.
 func parseSeconds(s string) (n int64, ok bool) {

@@ -206,14 +206,13 @@ func (d *disk) read(f *file, most int64) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.length, s.inFile = p.body, true
+	s.length = p.body
 	if p.body > most {
 		if err := f.check(r, p); err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
-	s.inFile = false
 	s.hold(make([]byte, p.body))
 	if _, err := io.ReadFull(io.NewSectionReader(r, p.bodyAt(), p.body), s.body); err != nil ||
 		checksum(0, s.body) != p.bodySum {

@@ -2,15 +2,15 @@ package cache
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// A fill is a body on its way from the origin into the cache. One reader may read it as far as it
-// has come.
+// A fill is a response on its way from the origin into the cache. One reader may read its body as
+// far as it has come.
 //
 //	filling    -> filled | broken | handedOver
 //	filled     the body is complete
@@ -19,15 +19,17 @@ import (
 //
 // The body is in memory first, and moves to a file when it is too long for that.
 type fill struct {
-	length  int64 // as announced by the origin, or -1
+	c       *Cache
+	id      keyID
+	head    *stored     // without the fields that are known at the end
+	flight  *flight     // nil if no request waits
+	still   func() bool // reports whether nothing was invalidated since the request was sent
+	length  int64       // as announced by the origin, or -1
 	body    io.ReadCloser
-	most    int64         // maximum size of a body in memory
-	whole   int64         // maximum size of a body
-	pending *atomic.Int64 // bytes in memory of all fills
-	room    int64         // limit of pending
-	disk    *disk         // nil without a directory
-	bodyAt  int64         // in a file
-	abandon func()        // cancels the exchange with the origin
+	most    int64  // maximum size of a body in memory
+	whole   int64  // maximum size of a body
+	bodyAt  int64  // in a file
+	abandon func() // cancels the exchange with the origin
 
 	mu           sync.Mutex
 	moved        chan struct{} // closed at the next change; nil if no reader waits
@@ -41,6 +43,23 @@ type fill struct {
 	readerGone   bool        // there is no reader any more
 	writerDone   bool        // nothing is written any more
 	abandonTimer *time.Timer // abandons the fill if there is no reader
+}
+
+// newFill returns a fill for a response. It returns nil if the response is too long.
+func (c *Cache) newFill(resp *http.Response, head *stored) *fill {
+	f := &fill{c: c, head: head, length: resp.ContentLength, body: resp.Body, most: c.most.Load(),
+		abandon: resp.Body.(*cancelingBody).end}
+	if f.whole = f.most; c.disk != nil {
+		f.whole = c.index.maxDisk.Load() / perDisk
+	}
+	if head.headOnly() {
+		f.length = 0
+	}
+	_, p := encodeHead(prelude{}, head)
+	if f.bodyAt = p.bodyAt(); f.length > f.whole || p.room > maxRoom {
+		return nil
+	}
+	return f
 }
 
 // unstored returns a fill that stores nothing.
@@ -63,8 +82,32 @@ const (
 	sendPiece  = 16 << 10 // bytes copied for a client at a time
 )
 
-// run receives the body, and reports whether it is complete. finish informs readers of that.
-func (f *fill) run() bool {
+// start receives the response in a goroutine, and stores it.
+func (f *fill) start() {
+	f.c.fills.Add(1)
+	f.c.routines.Go(func() {
+		defer f.c.fills.Add(-1)
+		kept := false
+		defer func() { f.close(kept) }()
+		defer func() {
+			if p := recover(); p != nil { // from the origin's body
+				f.c.panicked(p)
+				f.finish(fmt.Errorf("cache: the origin panicked: %v", p))
+			}
+			tooLong := f.state == handedOver
+			if tooLong {
+				f.c.uncacheable.mark(f.id, time.Now().Add(uncacheableFor))
+			}
+			f.c.end(f.flight, !tooLong)
+		}()
+		if f.receive() {
+			kept = f.keep()
+		}
+	})
+}
+
+// receive receives the body, and reports whether it is complete. finish informs readers of that.
+func (f *fill) receive() bool {
 	var outside []byte // reused for what goes to the file
 	for {
 		into := outside
@@ -113,8 +156,8 @@ func (f *fill) spare() []byte {
 			want = max(first, min(want, f.length+1), f.size+1)
 		}
 		more := want - int64(cap(f.buf))
-		if f.pending.Add(more) > f.room {
-			f.pending.Add(-more)
+		if f.c.pending.Add(more) > f.c.index.maxMemory.Load()/pendingPart {
+			f.c.pending.Add(-more)
 			return nil
 		}
 		bigger := make([]byte, len(f.buf), want)
@@ -150,10 +193,10 @@ func (f *fill) readable() int64 {
 
 // toFile moves what has come from memory to a file.
 func (f *fill) toFile() bool {
-	if f.disk == nil {
+	if f.c.disk == nil {
 		return false
 	}
-	d, err := f.disk.create(max(f.length, f.size))
+	d, err := f.c.disk.create(max(f.length, f.size))
 	if err != nil {
 		return false
 	}
@@ -173,7 +216,7 @@ func (f *fill) free() {
 	if f.buf == nil {
 		return
 	}
-	f.pending.Add(-int64(cap(f.buf)))
+	f.c.pending.Add(-int64(cap(f.buf)))
 	f.buf = nil
 }
 
@@ -181,7 +224,7 @@ func (f *fill) free() {
 func (f *fill) trim(b []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pending.Add(int64(cap(b) - cap(f.buf)))
+	f.c.pending.Add(int64(cap(b) - cap(f.buf)))
 	f.buf = b
 }
 
@@ -196,6 +239,64 @@ func (f *fill) readFile(d *draft) bool {
 	f.draft = d
 	f.free()
 	return true
+}
+
+// keep stores the response, and then informs the reader. A response in memory is written to disk
+// afterwards.
+func (f *fill) keep() (kept bool) {
+	if f.draft != nil {
+		defer f.finish(nil)
+		s := f.head.complete(f.size)
+		file, err := f.draft.keep(s, f.bodyAt, f.sum)
+		if err != nil {
+			return false
+		}
+		if _, kept = f.c.index.put(f.id, s, file, false, f.still); !kept {
+			f.c.disk.remove(file)
+		}
+		return kept
+	}
+	body := f.buf
+	if cap(body) > len(body)+len(body)/4+firstPiece {
+		body = append(make([]byte, 0, len(body)), body...)
+		f.trim(body)
+	}
+	s := f.head.complete(f.size)
+	s.hold(body)
+	e, kept := f.c.index.put(f.id, s, nil, f.c.disk != nil, f.still)
+	f.finish(nil)
+	f.c.end(f.flight, true)
+	if kept && f.c.disk != nil {
+		if file := f.write(s); !f.c.index.written(e, s, file) && file != nil {
+			f.c.disk.remove(file)
+		}
+	}
+	return kept
+}
+
+// write writes a response in memory to disk. It returns nil on failure: the response stays in
+// memory only.
+func (f *fill) write(s *stored) *file {
+	d, err := f.c.disk.create(s.length)
+	if err != nil {
+		return nil
+	}
+	reads := false
+	defer func() {
+		d.remove() // has no effect if it was kept
+		if !reads {
+			d.file.Close()
+		}
+	}()
+	if d.write(s.body, f.bodyAt) != nil {
+		return nil
+	}
+	file, err := d.keep(s, f.bodyAt, f.sum)
+	if err != nil {
+		return nil
+	}
+	reads = f.readFile(d)
+	return file
 }
 
 // finish informs the reader that the body is complete, or why it never will be. Nothing comes any
@@ -299,3 +400,17 @@ func (r *remainder) Read(p []byte) (int, error) {
 func (r *remainder) HasInput() bool { return len(r.b) > 0 || r.err != nil || HasInput(r.rest) }
 
 func (r *remainder) Close() error { return r.rest.Close() }
+
+// cancelingBody is a body that calls end when it is closed.
+type cancelingBody struct {
+	io.ReadCloser
+	end func()
+}
+
+// HasInput implements inputReporter.
+func (b *cancelingBody) HasInput() bool { return HasInput(b.ReadCloser) }
+
+func (b *cancelingBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}

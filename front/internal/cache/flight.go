@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,40 +78,40 @@ func (c *Cache) flightKeyOf(id keyID, key string, request Fields) flightKey {
 	return flightKey{key, hashChoices(c.index.seed, requested)}
 }
 
-type waitResult int
-
-const (
-	landed    waitResult = iota // the response may be stored now
-	notKept                     // the response could not be stored
-	overdue                     // LockAge has passed: another request may fetch
-	outOfTime                   // LockTimeout has passed, or too many wait
-	clientGone
-)
-
-// wait waits until a flight ends, or until the request must go on without it.
-func (c *Cache) wait(ctx context.Context, f *flight, until, overdueAt time.Time) waitResult {
-	if c.waiting.Add(1) > maxWaiting {
-		c.waiting.Add(-1)
-		return outOfTime
+// wait waits until a flight ends, or until the request must go on without it. If it returns no
+// response, the caller looks again: a response may be stored now, or another request may fetch.
+func (s *session) wait(f *flight) (*Response, error) {
+	policy := &s.rules.policy
+	if s.until.IsZero() {
+		s.until = time.Now().Add(policy.LockTimeout)
 	}
-	defer c.waiting.Add(-1)
-	result, at := outOfTime, until
-	if overdueAt.Before(until) {
-		result, at = overdue, overdueAt
+	at := s.until
+	if overdue := f.since.Add(policy.LockAge); overdue.Before(at) {
+		at = overdue
 	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-f.done:
-		if f.kept {
-			return landed
+	hasRoom, hasEnded := s.c.waiting.Add(1) <= maxWaiting, false
+	if hasRoom {
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-f.done:
+			hasEnded = true
+		case <-timer.C:
+		case <-s.q.Context.Done():
 		}
-		return notKept
-	case <-timer.C:
-		return result
-	case <-ctx.Done():
-		return clientGone
+		timer.Stop()
 	}
+	s.c.waiting.Add(-1)
+	switch {
+	case hasEnded && !f.kept:
+		return s.fetch()
+	case hasEnded:
+		return nil, nil
+	case s.q.Context.Err() != nil:
+		return nil, s.q.Context.Err()
+	case hasRoom && at.Before(s.until):
+		return nil, nil
+	}
+	return s.pass()
 }
 
 // marks stores a deadline for each of some keys. Keys share slots: a later one overwrites an

@@ -143,15 +143,15 @@ func FuzzControl(f *testing.F) {
 		var d directives
 		allocates(t, len(one)+len(two), func() { d = parseControl([]string{one, two}) })
 		_, _ = parseTargeted([]string{one, two}) // must not panic
-		for _, s := range []span{d.maxAge, d.sharedMaxAge, d.staleIfError, d.staleWhileRevalidate} {
-			if s.seconds < 0 || s.seconds > maxSeconds || !s.isSet && s.seconds != 0 {
-				t.Errorf("%q: %+v", one, s)
+		for name, seconds := range d {
+			if seconds < 0 || seconds > maxSeconds {
+				t.Errorf("%q: %s: %d", one, name, seconds)
 			}
 		}
 		// Without quotes and arguments there is only one way to read it.
 		if !strings.ContainsAny(one+two, `"=`) {
 			for word := range strings.SplitSeq(one+","+two, ",") {
-				if strings.EqualFold(strings.Trim(word, " \t"), "no-store") != d.noStore && !d.noStore {
+				if strings.ToLower(strings.Trim(word, " \t")) == "no-store" && !d.has("no-store") {
 					t.Errorf("%q, %q: no-store was ignored", one, two)
 				}
 			}

@@ -8,7 +8,7 @@
 //
 //   - entry: a stored response's place in the index, in memory, on disk or both.
 //   - flight: a fetch that other requests for the same key wait for (proxy_cache_lock).
-//   - intake: a response on its way into the cache; fill is its body.
+//   - fill: a response on its way into the cache.
 //   - lease: counts the users of a body in memory.
 //   - choice: a field that Vary lists, with its value in the request.
 //   - divert: replace a response by another one, as X-Accel-Redirect does.

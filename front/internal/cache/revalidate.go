@@ -8,7 +8,7 @@ import (
 
 // revalidated serves the stored response after a 304. If the 304 is about another response, it
 // requests the whole response.
-func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.Time) (*Response, error) {
+func (s *session) revalidated(resp *http.Response, sentAt, now time.Time, still func() bool) (*Response, error) {
 	_ = resp.Body.Close()
 	if !s.old.holds(resp.Header) || s.rules.replaces(resp.Header) {
 		return s.refetch()
@@ -25,7 +25,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 		return s.refetch()
 	case why == "" && s.q.NoStore:
 	case why == "":
-		s.c.refresh(s.entry, old, fresh, in.still)
+		s.c.refresh(s.entry, old, fresh, still)
 	case why != notFresh:
 		s.c.index.drop(s.entry)
 	}
@@ -44,3 +44,14 @@ func (s *session) refetch() (*Response, error) {
 }
 
 var errNotUsable = errors.New("cache: the stored response is no longer usable")
+
+// refresh makes a validated response fresh. If its file cannot be updated, the response is
+// validated again after a restart.
+func (c *Cache) refresh(e *entry, old, fresh *stored, still func() bool) {
+	if !c.index.replace(e, old, fresh, still) {
+		return
+	}
+	if f := c.index.fileOf(e); f != nil {
+		_ = c.disk.describe(f, fresh)
+	}
+}

@@ -108,11 +108,11 @@ func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l l
 		l.fresh, allowed, storedStale = until, true, until.Before(now)
 	} else {
 		d, targeted := u.control(h)
-		if d.noStore || d.noCache || d.private {
+		if d.has("no-store") || d.has("no-cache") || d.has("private") {
 			return l, nil, "cache-control"
 		}
 		u.applyControl(&l, d, targeted, h, resp.StatusCode)
-		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.isSet // RFC 9111, 3.5
+		allowed = d.has("public") || d.has("must-revalidate") || d.has("s-maxage") // RFC 9111, 3.5
 	}
 	switch {
 	case !allowed && !q.KeyedByAuthorization && len(q.Origin.Field("Authorization")) > 0:
@@ -147,14 +147,14 @@ func (u *Rules) control(h http.Header) (d directives, targeted bool) {
 
 // applyControl sets the freshness as in RFC 9111, 4.2, or by Valid for responses that define none.
 func (u *Rules) applyControl(l *lifetime, d directives, targeted bool, h http.Header, status int) {
-	l.revalidating, l.failing = d.staleWhileRevalidate.duration(), d.staleIfError.duration()
-	l.strict = d.mustRevalidate || d.proxyRevalidate
+	l.revalidating, l.failing = d.duration("stale-while-revalidate"), d.duration("stale-if-error")
+	l.strict = d.has("must-revalidate") || d.has("proxy-revalidate")
 	arrived := l.received.Add(-l.age)
 	switch {
-	case d.sharedMaxAge.isSet:
-		l.fresh = arrived.Add(d.sharedMaxAge.duration())
-	case d.maxAge.isSet:
-		l.fresh = arrived.Add(d.maxAge.duration())
+	case d.has("s-maxage"):
+		l.fresh = arrived.Add(d.duration("s-maxage"))
+	case d.has("max-age"):
+		l.fresh = arrived.Add(d.duration("max-age"))
 	case !targeted && !u.ignores["Expires"] && len(h["Expires"]) > 0:
 		l.fresh = arrived.Add(expiresIn(h, l.received))
 	default:

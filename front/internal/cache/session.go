@@ -126,7 +126,7 @@ func (s *session) lookup(now time.Time) (*entry, *stored) {
 // body must not be stored, because no key contains the body. Otherwise a client could poison the
 // cache for others.
 func (s *session) keeps() bool {
-	return !s.q.NoStore && !s.q.HasBody && s.c.intakes.Load() < maxFlights && s.c.closing.Err() == nil
+	return !s.q.NoStore && !s.q.HasBody && s.c.fills.Load() < maxFlights && s.c.closing.Err() == nil
 }
 
 // share joins the flight of a missing or stale response. If it returns no response, the caller
@@ -152,18 +152,7 @@ func (s *session) share(now time.Time) (*Response, error) {
 	if updating {
 		return s.use(StateUpdating, now)
 	}
-	if s.until.IsZero() {
-		s.until = now.Add(policy.LockTimeout)
-	}
-	switch s.c.wait(s.q.Context, f, s.until, f.since.Add(policy.LockAge)) {
-	case clientGone:
-		return nil, s.q.Context.Err()
-	case notKept:
-		return s.fetch()
-	case outOfTime:
-		return s.pass()
-	}
-	return nil, nil
+	return s.wait(f)
 }
 
 // lead starts a flight, unless one has ended since the request looked.
@@ -202,10 +191,10 @@ func (s *session) miss() (*Response, error) {
 // temporary, the entry is dropped.
 func (s *session) hit(state State, now time.Time) *Response {
 	a := &Response{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
-	if fromMemory := !s.old.inFile && s.acquire(a); !fromMemory {
+	if fromMemory := s.old.lease != nil && s.acquire(a); !fromMemory {
 		f := s.c.index.fileOf(s.entry)
 		if f == nil {
-			s.crowded = !s.old.inFile
+			s.crowded = s.old.lease != nil
 			return nil
 		}
 		var err error
@@ -309,8 +298,9 @@ func (s *session) fetch() (*Response, error) {
 // send sends a request by fetch, and handles the response. The exchange continues if the client has
 // gone.
 func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
-	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load()}
-	sentAt := time.Now()
+	changes := s.c.changes.of(s.id)
+	before, sentAt := changes.Load(), time.Now()
+	still := func() bool { return changes.Load() == before } // nothing was invalidated
 	resp, err := s.c.detached(s.q.Context, fetch)
 	now := time.Now()
 	if err != nil {
@@ -323,7 +313,7 @@ func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 	}
 	switch {
 	case resp.StatusCode == http.StatusNotModified && (request.Etag != "" || request.LastModified != ""):
-		return s.revalidated(in, resp, sentAt, now)
+		return s.revalidated(resp, sentAt, now, still)
 	case s.old != nil && s.rules.mayReplace(&s.old.life, resp.StatusCode, now):
 		if a := s.hit(StateStale, now); a != nil {
 			_ = resp.Body.Close()
@@ -332,7 +322,7 @@ func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 	}
 	life, chosen, why := s.rules.judge(&s.q, resp, sentAt, now)
 	if why == "" && s.keeps() {
-		if a := s.store(in, resp, life, chosen); a != nil {
+		if a := s.store(resp, life, chosen, still); a != nil {
 			a.State, a.at = s.state, now
 			return a, nil
 		}
@@ -406,7 +396,7 @@ func (s *session) notKept(resp *http.Response) *Response {
 }
 
 // store starts to store a response. It returns nil if that is impossible.
-func (s *session) store(in *intake, resp *http.Response, life lifetime, chosen []choice) *Response {
+func (s *session) store(resp *http.Response, life lifetime, chosen []choice, still func() bool) *Response {
 	header, ok := keptHeader(resp.StatusCode, resp.Header)
 	if !ok {
 		return nil
@@ -415,21 +405,23 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime, chosen [
 		header["Date"] = []string{life.received.UTC().Format(http.TimeFormat)}
 	}
 	head := &stored{key: s.q.Key, choices: chosen, status: resp.StatusCode, header: header, life: life}
-	in.head = head
 	if length := resp.Header["Content-Length"]; head.headOnly() && length != nil {
 		// the length of a body that a response to HEAD does not have
 		header["Content-Length"] = length
 	}
-	if !in.begin(resp) {
+	f := s.c.newFill(resp, head)
+	if f == nil {
 		return nil
 	}
-	s.flight = nil // the intake ends it
+	f.id, f.flight, f.still = s.id, s.flight, still
+	f.start()
+	s.flight = nil // the fill ends it
 	if !head.headOnly() && resp.ContentLength >= 0 && resp.StatusCode != http.StatusNoContent {
 		header = header.Clone()
 		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
 	}
 	return &Response{Status: resp.StatusCode, Header: header, stored: head,
-		arriving: &fillReader{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
+		arriving: &fillReader{ctx: s.q.Context, f: f, pieces: &s.c.pieces}}
 }
 
 // pass forwards the request to the origin, and does not store the response.

@@ -28,9 +28,8 @@ type stored struct {
 	header  http.Header // shared: readers must not change it
 	life    lifetime
 	length  int64
-	body    []byte // nil if it is only on disk
-	lease   *lease // of body
-	inFile  bool
+	body    []byte
+	lease   *lease // of body; nil if it is only on disk
 }
 
 // isExcluded reports whether a field is not stored: it belongs to one message, or is set anew.
@@ -55,13 +54,10 @@ func keptHeader(status int, h http.Header) (kept http.Header, ok bool) {
 	return kept, total <= maxHeader
 }
 
-// complete returns the response with its body.
-func (s *stored) complete(length int64, body []byte, inFile bool) *stored {
+// complete returns the response with the length of its body.
+func (s *stored) complete(length int64) *stored {
 	whole := *s
-	whole.length, whole.inFile = length, inFile
-	if !inFile {
-		whole.hold(body)
-	}
+	whole.length = length
 	if s.status != http.StatusNoContent && !s.headOnly() {
 		whole.header = s.header.Clone()
 		whole.header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
@@ -82,7 +78,7 @@ func (s *stored) hold(body []byte) { s.body, s.lease = body, &lease{size: int64(
 // withoutBody returns the response for sending its body from the file. It holds no memory.
 func (s *stored) withoutBody() *stored {
 	head := *s
-	head.body, head.lease, head.inFile = nil, nil, true
+	head.body, head.lease = nil, nil
 	return &head
 }
 

@@ -84,10 +84,7 @@ func hashChoices(seed maphash.Seed, all []choice) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for _, c := range all {
-		_, _ = h.WriteString(c.name)
-		_ = h.WriteByte(0)
-		_, _ = h.WriteString(c.value)
-		_ = h.WriteByte(0)
+		maphash.WriteComparable(&h, c)
 	}
 	return h.Sum64()
 }

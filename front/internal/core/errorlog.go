@@ -6,6 +6,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 func (c *Compiler) compileErrorLog() {
@@ -84,7 +85,7 @@ func (x *Exchange) appendRequest(b []byte) []byte {
 // LogFile returns the file of a directive's target, which all plans share. lost makes the line
 // about lost lines.
 func (c *Compiler) LogFile(directive string, to accesslog.Target,
-	lost func(lines int, why error) []byte) *accesslog.File {
+	lost func(lines int, why error) []byte) *spool.Spool {
 	key := to.Path
 	if to.HasMany { // which is no path
 		key = ""
@@ -95,8 +96,8 @@ func (c *Compiler) LogFile(directive string, to accesslog.Target,
 	}
 	report := func(text string) { logger.Printf("front: %s: %s", to.Path, errorlog.Printable([]byte(text))) }
 	state := c.State
-	open := func() (*accesslog.File, error) { return to.OpenFile(c.Options.OpenLog, report, lost) }
-	f, err := AcquireForPlan(c, &state.Logs, key, open, func(f *accesslog.File) {
+	open := func() (*spool.Spool, error) { return to.Open(c.Options.OpenLog, report, lost) }
+	f, err := AcquireForPlan(c, &state.Logs, key, open, func(f *spool.Spool) {
 		if err := accesslog.CloseSoon(f); err != nil {
 			err = fmt.Errorf("log %s: %w", to.Path, err)
 			state.logFailure.CompareAndSwap(nil, &err)

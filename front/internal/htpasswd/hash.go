@@ -27,65 +27,56 @@ const (
 	maxCryptSalt  = 16 // bytes; crypt ignores the rest
 )
 
-// checkHash returns why a hash is not supported, or nil.
-func checkHash(hash string) error {
+func hashMatches(hash, password string) bool {
+	matches, err := parseHash(hash)
+	return err == nil && matches(password)
+}
+
+// parseHash returns a function that reports, in constant time, whether a hash is that of a
+// password. An error reports why the hash is not supported.
+func parseHash(hash string) (matches func(password string) bool, err error) {
+	same := func(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
+	_, rest, _ := strings.Cut(hash, "}")
 	switch {
-	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"),
-		strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"),
-		strings.HasPrefix(hash, "{PLAIN}"):
-		return nil
+	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"):
+		kind, rest, _ := strings.Cut(hash[1:], "$")
+		salt, _, _ := strings.Cut(rest, "$")
+		return func(password string) bool {
+			return same([]byte(md5Crypt("$"+kind+"$", password, salt)), []byte(hash))
+		}, nil
 	case strings.HasPrefix(hash, "$2"):
 		cost, err := bcrypt.Cost([]byte(hash))
 		if err == nil && cost > maxBcryptCost {
 			err = fmt.Errorf("bcrypt cost %d: want at most %d", cost, maxBcryptCost)
 		}
-		return err
+		return func(password string) bool {
+			return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
+		}, err
 	case strings.HasPrefix(hash, "$5$"), strings.HasPrefix(hash, "$6$"):
-		_, err := parseCrypt(hash)
-		return err
+		c, err := parseCrypt(hash)
+		return func(password string) bool { return same(c.key(password), []byte(c.want)) }, err
 	case strings.HasPrefix(hash, "$"):
 		kind, _, _ := strings.Cut(hash[1:], "$")
-		return fmt.Errorf("unsupported hash $%.10s$: make a bcrypt hash with \"htpasswd -B\"", kind)
+		return nil, fmt.Errorf("unsupported hash $%.10s$: make a bcrypt hash with \"htpasswd -B\"", kind)
+	case strings.HasPrefix(hash, "{PLAIN}"):
+		return func(password string) bool { return same([]byte(password), []byte(rest)) }, nil
+	case strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"):
+		want, err := base64.StdEncoding.DecodeString(rest)
+		salted := strings.HasPrefix(hash, "{SS") && len(want) > sha1.Size
+		return func(password string) bool {
+			text, want := []byte(password), want
+			if salted {
+				text, want = append(text, want[sha1.Size:]...), want[:sha1.Size]
+			}
+			sum := sha1.Sum(text)
+			return err == nil && same(sum[:], want)
+		}, nil
 	}
-	return errors.New("unsupported hash, perhaps of the old crypt: make a bcrypt hash with \"htpasswd -B\"")
+	return nil, errors.New("unsupported hash, perhaps of the old crypt: make a bcrypt hash with \"htpasswd -B\"")
 }
 
 // isSlowHash reports whether computing a hash takes long by design.
 func isSlowHash(hash string) bool { return strings.HasPrefix(hash, "$") }
-
-// hashMatches reports whether a hash is that of a password. It compares in constant time.
-func hashMatches(hash, password string) bool {
-	if checkHash(hash) != nil {
-		return false
-	}
-	if strings.HasPrefix(hash, "$2") {
-		return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
-	}
-	same := func(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
-	if strings.HasPrefix(hash, "$5$") || strings.HasPrefix(hash, "$6$") {
-		c, _ := parseCrypt(hash) // checkHash has parsed it
-		return same(c.key(password), []byte(c.want))
-	}
-	kind, rest, _ := strings.Cut(hash[1:], "}")
-	switch kind {
-	case "SHA":
-		want, err := base64.StdEncoding.DecodeString(rest)
-		sum := sha1.Sum([]byte(password))
-		return err == nil && same(sum[:], want)
-	case "SSHA":
-		want, err := base64.StdEncoding.DecodeString(rest)
-		if err != nil || len(want) < sha1.Size {
-			return false
-		}
-		sum := sha1.Sum(append([]byte(password), want[sha1.Size:]...))
-		return same(sum[:], want[:sha1.Size])
-	case "PLAIN":
-		return same([]byte(password), []byte(rest))
-	}
-	kind, rest, _ = strings.Cut(hash[1:], "$")
-	salt, _, _ := strings.Cut(rest, "$")
-	return same([]byte(md5Crypt("$"+kind+"$", password, salt)), []byte(hash))
-}
 
 // shaCrypt is a hash of crypt's by SHA-256 or SHA-512: "$6$rounds=5000$salt$key".
 type shaCrypt struct {

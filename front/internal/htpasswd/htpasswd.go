@@ -172,7 +172,7 @@ func parse(text string) *File {
 		if _, duplicate := f.hashes[name]; duplicate {
 			continue
 		}
-		if err := checkHash(hash); err != nil {
+		if _, err := parseHash(hash); err != nil {
 			if hash, unsupported = "", unsupported+1; f.unsupported == nil {
 				f.unsupported = fmt.Errorf("line %d: user %q cannot log in: %w", number, name, err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/spool"
 	"github.com/tarehq/tare/front/internal/syslog"
 )
 
@@ -27,7 +28,7 @@ type accessLog struct {
 	path      core.Text // if target has many files
 	dir       string    // of relative paths
 	root      core.Text // if target has many files: it must exist, if it has variables
-	file      *accesslog.File
+	file      *spool.Spool
 	line      []logPiece
 	condition core.Text // that must be true; always if it is empty
 }

@@ -8,9 +8,9 @@ import (
 	"strconv"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/exposition"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 // MetricsModule shows metrics for Prometheus.
@@ -31,7 +31,7 @@ func sendMetrics(x *core.Exchange) core.Outcome {
 	e.Add("tare_connections_accepted_total", exposition.Counter, "Accepted connections, if the server reports them.",
 		accepted)
 	e.Add("tare_connections", exposition.Gauge, "Open connections, if the server reports them.", open)
-	logs := core.InUse[string, *accesslog.File](&x.Plan.State.Logs)
+	logs := core.InUse[string, *spool.Spool](&x.Plan.State.Logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
 		e.Add("tare_log_lines_lost_total", exposition.Counter, "Lost lines of logs.", logs[path].Lost(), "log", path)
 	}

@@ -3,7 +3,6 @@
 package quic
 
 import (
-	"context"
 	"crypto/tls"
 	"log"
 	"net"
@@ -43,16 +42,15 @@ type Files interface {
 // Server serves a UDP socket.
 type Server interface {
 	// Replace changes the settings, except Conn and Files. Connections that are open end after their
-	// requests in progress, with GOAWAY, and after atMost; 0 is no limit. A server that Drain has
-	// retired, and not closed, accepts connections again.
+	// requests in progress, with GOAWAY, and after atMost; 0 is no limit. A server that has been
+	// retired accepts connections again.
 	Replace(c Config, atMost time.Duration)
 	// Retire accepts no more connections, and ends those that are open in the same way. If the
 	// process is replaced, the other one reads from the socket, and forwards packets.
-	Retire(isReplaced bool)
-	// Drain retires the server, waits until all connections have ended, and closes the socket. With
-	// forOthers it also waits for the connections of older processes, whose packets this server
-	// forwards. If ctx ends before, the socket and the connections stay open.
-	Drain(ctx context.Context, forOthers bool) error
+	Retire(isReplaced bool, atMost time.Duration)
+	// IsNeeded reports whether a connection is open, a handshake is in progress or, with forOthers,
+	// an older process has connections, whose packets this server forwards.
+	IsNeeded(forOthers bool) bool
 	// Close closes all connections and the socket.
 	Close() error
 	// Connections returns the numbers of accepted and of open connections.

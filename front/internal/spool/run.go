@@ -119,7 +119,8 @@ func (s *Spool) countPending() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	newline := []byte("\n")
-	s.drop(s.w.mentioned + bytes.Count(s.w.pending[s.w.written:], newline) + bytes.Count(s.waiting, newline))
+	s.drop(bytes.Count(s.w.pending[s.w.written:], newline) + bytes.Count(s.waiting, newline))
+	s.lost += s.w.mentioned
 }
 
 // reopen writes what is possible, and opens the output again.

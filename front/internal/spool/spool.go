@@ -80,8 +80,9 @@ type Spool struct {
 	out        io.WriteCloser // changed by the writer only
 	waiting    []byte         // whole lines
 	lost       int            // lines since the last line about lost ones
-	cause      error          // the reason for the first of these
-	why        error          // the error of the last write, or nil
+	allLost    int64
+	cause      error // the reason for the first of these
+	why        error // the error of the last write, or nil
 	closed     bool
 	queue      []*waiter // of writes that wait for room, the oldest first
 	written    int64     // number of successful writes
@@ -229,6 +230,7 @@ func (s *Spool) drop(lines int) {
 		}
 	}
 	s.lost += lines
+	s.allLost += int64(lines)
 }
 
 // shouldReport reports whether to report a new failure. The caller holds the lock.
@@ -240,11 +242,11 @@ func (s *Spool) shouldReport() bool {
 	return true
 }
 
-// Lost returns the number of dropped lines that no line in the output mentions yet.
-func (s *Spool) Lost() int {
+// Lost returns the number of dropped lines.
+func (s *Spool) Lost() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lost
+	return s.allLost
 }
 
 // Reopen opens the output again. To rotate a log, rename its file and call Reopen: queued lines go

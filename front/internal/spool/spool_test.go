@@ -268,7 +268,8 @@ func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
 		}
 		seen[line] = true
 	}
-	testkit.Equal(t, len(seen)+counted+s.Lost(), writers*each, "lines that are written or lost")
+	testkit.Equal(t, len(seen)+int(s.Lost()), writers*each, "lines that are written or lost")
+	testkit.Between(t, counted, 0, int(s.Lost()), "lost lines that a line mentions")
 }
 
 // Lines that fill much of the queue are written before Gather has passed, and none is lost.
