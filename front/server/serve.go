@@ -26,7 +26,7 @@ func (s *Server) notify(ctx context.Context) (_ context.Context, a actions, stop
 		return ctx, a, end
 	}
 	a = actions{make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1)}
-	stopActions := a.notify(!s.options.NoHangup, s.upgrader != nil)
+	stopActions := a.notify(!s.options.NoHangup, s.options.Upgrade != nil)
 	ctx, aborted, stopContexts := interrupt.Contexts(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, end)
 	quit, stopQuit := signal.NotifyContext(quit, quitSignal)

@@ -131,6 +131,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if !s.started.CompareAndSwap(false, true) {
 		return errors.New("server: Run was called before")
 	}
+	ctx, actions, stopSignals := s.notify(ctx) // they may arrive while the PID file exists
+	defer stopSignals()
 	defer s.open()()
 	defer s.close()
 	if err := s.openUpgrader(); err != nil {
@@ -141,8 +143,6 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer inherited.Close()
-	ctx, actions, stopSignals := s.notify(ctx) // they may arrive once the PID file exists
-	defer stopSignals()
 	err = s.begin(ctx, inherited)
 	switch {
 	case errors.Is(err, errStopped), ctx.Err() != nil && !s.isServing():

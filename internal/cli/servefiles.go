@@ -56,6 +56,7 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		signal.Reset(syscall.SIGHUP)
 		options.NoHangup = false
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGQUIT, syscall.SIGUSR1) // as in runFront
 	return plan.explainError(server.Run(ctx, plan.config(root, listeners), options))
 }
 

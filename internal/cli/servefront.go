@@ -33,7 +33,7 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) error {
 	}
 	signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // they end other commands
 	// The server's signals are caught until the process exits: one that comes late must not end it.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	return plan.reportError(env.Stderr, server.Run(ctx, plan.source(), plan.options(env)))
 }
 

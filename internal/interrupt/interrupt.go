@@ -13,7 +13,8 @@ import (
 // After repeatTime, or when parent ends, the signals have their default action: a second one ends
 // the process. The program may handle the same signals elsewhere to end parent.
 //
-// stop ends the context and gives the signals their default action.
+// stop ends the context and gives the signals their default action: after a signal not before
+// repeatTime, since a repeated one must not end a program that is about to exit.
 func Context(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(parent)
 	return ctx, endInTurn(ctx, signals, end)
@@ -35,36 +36,38 @@ const repeatTime = 100 * time.Millisecond
 func endInTurn(last context.Context, signals []os.Signal, ends ...context.CancelCauseFunc) (stop func()) {
 	c := make(chan os.Signal, len(ends)+1)
 	signal.Notify(c, signals...)
-	over, done := make(chan struct{}), make(chan struct{})
+	arrived, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		receive(last, c, ends, over, func() { signal.Stop(c) }, raise)
+		receive(last, c, ends, arrived, func() { signal.Stop(c) }, raise)
 	}()
 	return func() {
 		for _, end := range ends {
 			end(nil)
 		}
-		close(over)
-		<-done
+		select {
+		case <-arrived:
+		case <-done:
+		}
 	}
 }
 
 // receive ends a context at each signal from c, and then calls reset, which gives signals their
-// default action. One more may have arrived meanwhile: it is raised again. It does not wait for
-// repeated signals once over is closed.
-func receive(last context.Context, c <-chan os.Signal, ends []context.CancelCauseFunc, over <-chan struct{},
+// default action. One more may have arrived meanwhile: it is raised again. arrived is closed at the
+// first signal.
+func receive(last context.Context, c <-chan os.Signal, ends []context.CancelCauseFunc, arrived chan<- struct{},
 	reset func(), raise func(os.Signal)) {
 	var latest os.Signal
 	received := 0
 	for last.Err() == nil {
 		select {
 		case latest = <-c:
+			if received == 0 {
+				close(arrived)
+			}
 			ends[received](fmt.Errorf("%v signal received", latest))
 			received++
-			select {
-			case <-time.After(repeatTime):
-			case <-over:
-			}
+			time.Sleep(repeatTime)
 			for len(c) > 0 {
 				<-c
 			}

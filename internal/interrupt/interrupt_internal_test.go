@@ -3,6 +3,7 @@ package interrupt
 import (
 	"context"
 	"os"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -45,7 +46,7 @@ func TestSecondSignalIsNotLost(t *testing.T) {
 				ctx, end := context.WithCancelCause(parent)
 				ends := append(slices.Repeat([]context.CancelCauseFunc{func(error) {}}, test.more), end)
 				var got []string
-				receive(ctx, c, ends, nil, func() {
+				receive(ctx, c, ends, make(chan struct{}), func() {
 					got = append(got, "reset")
 					for range test.early {
 						c <- syscall.SIGTERM
@@ -62,5 +63,20 @@ func TestSecondSignalIsNotLost(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A signal that is repeated after stop is the same one, too: it does not end the process.
+func TestRepeatedSignalMayFollowStop(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot send itself signals")
+	}
+	ctx, stop := Context(t.Context(), syscall.SIGTERM)
+	began := time.Now()
+	raise(syscall.SIGTERM)
+	<-ctx.Done()
+	stop()
+	if time.Since(began) < repeatTime/2 {
+		raise(syscall.SIGTERM)
 	}
 }
