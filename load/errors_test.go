@@ -208,6 +208,7 @@ func TestBadPlansAreRejected(t *testing.T) {
 		"2 threads for 1 connections":          {URL: "http://127.0.0.1/", Connections: 1, Threads: 2},
 		"-1 threads":                           {URL: "http://127.0.0.1/", Threads: -1},
 		"want at most 1024":                    {URL: "http://127.0.0.1/", Pipeline: 1025},
+		"want at most 1048576":                 {URL: "http://127.0.0.1/", Connections: 1<<20 + 1},
 		"CPU -1":                               {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
 		"use an Authorization header":          {URL: "http://u:secret@127.0.0.1/"},
 		`"http://:80/": want http://host`:      {URL: "http://:80/"},

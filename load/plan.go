@@ -191,7 +191,11 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-const maxPipeline = 1024
+const (
+	maxPipeline = 1024
+	// maxConnections is the default limit of a process's files (fs.nr_open in proc_sys_fs(5)).
+	maxConnections = 1 << 20
+)
 
 func (p *Plan) check() error {
 	if p.Connections < 1 || p.Threads < 1 || p.Threads > p.Connections {
@@ -204,6 +208,10 @@ func (p *Plan) check() error {
 	}
 	if p.Spare < 0 {
 		return badPlan("%d spare connections: want 0 or more", p.Spare)
+	}
+	if p.Connections > maxConnections/(1+p.Spare) {
+		return badPlan("%d connections, %d spare ones for each: want at most %d together in a process", p.Connections,
+			p.Spare, maxConnections)
 	}
 	if p.PerConnection < 0 || p.Pipeline < 1 || p.Samples < 0 {
 		return badPlan("%d requests per connection, %d at a time, %d samples: want 0 or more of each", p.PerConnection,

@@ -35,6 +35,17 @@ func checkFlags(set *pflag.FlagSet, required []requirement, excluded []exclusion
 	return nil
 }
 
+// checkAboveZero returns an error for an explicit 0 of a flag whose 0 means the default.
+func checkAboveZero(set *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		flag := set.Lookup(name)
+		if zero := flag.Value.String(); flag.Changed && (zero == "0" || zero == "0s") {
+			return fmt.Errorf("--%s %s: want a value above 0", name, zero)
+		}
+	}
+	return nil
+}
+
 // isFlagSet reports whether a flag is on the command line. Scripts may write --http2=false or
 // --cert "" for flags that are not set.
 func isFlagSet(set *pflag.FlagSet, name string) bool {

@@ -173,18 +173,6 @@ func (f *loadFlags) checkArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkNumbers returns an error for an explicit 0 of a flag whose 0 means the default.
-func (f *loadFlags) checkNumbers() error {
-	for _, name := range []string{"connections", "requests", "threads", "timeout", "pipeline",
-		"requests-per-connection", "max-errors", "kubernetes"} {
-		flag := f.command.Flags().Lookup(name)
-		if zero := flag.Value.String(); flag.Changed && (zero == "0" || zero == "0s") {
-			return fmt.Errorf("load: --%s %s: want a value above 0", name, zero)
-		}
-	}
-	return nil
-}
-
 func (f *loadFlags) checkTogether() error {
 	err := checkFlags(f.command.Flags(), []requirement{
 		{"slo from to precision", "find-max"}, {"poisson", "rate find-max"}, {"shuffle", "urls"}, {"speed", "replay"},
@@ -206,7 +194,12 @@ func (f *loadFlags) checkTogether() error {
 
 func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
-	if err := cmp.Or(f.checkNumbers(), f.checkTogether(), f.fleet.check()); err != nil {
+	err := checkAboveZero(f.command.Flags(), "connections", "requests", "threads", "timeout", "pipeline",
+		"requests-per-connection", "max-errors", "kubernetes")
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	if err := cmp.Or(f.checkTogether(), f.fleet.check()); err != nil {
 		return err
 	}
 	switch {

@@ -121,7 +121,11 @@ func (f *weighFlags) define(c *cobra.Command) {
 
 // weigh runs the command: named are the arguments before --, command those after it.
 func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
-	err := checkFlags(flags.set, []requirement{{"address agent-program", "on"}}, []exclusion{{"quick", "full", ""}})
+	err := checkFlags(flags.set, []requirement{{"address agent-program", "on"}, {"within", "until"}},
+		[]exclusion{{"quick", "full", ""}})
+	if err == nil {
+		err = checkAboveZero(flags.set, "until", "within")
+	}
 	name := strings.Join(named, " ")
 	switch {
 	case err != nil:
