@@ -57,6 +57,10 @@ func (c *Command) noteFailures(add func(string, ...any), r *load.Result, o *outc
 	if o.length > 0 {
 		add("%d requests failed because their body's length differs from the first one's, %d bytes; -l accepts any length", o.length, o.documentLength)
 	}
+	if r.Errors.Read > 0 {
+		add("%d responses were malformed or incomplete; ab counts them as complete and checks only their length",
+			r.Errors.Read)
+	}
 	if o.non2xx > 0 {
 		add("%d responses had a status other than 2xx; ab does not count them as failed", o.non2xx)
 	}

@@ -255,6 +255,9 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	r = five()
+	r.Errors.Read = 2
+	testkit.Contains(t, notes(r, "-k -n 5 http://h/"), "2 responses were malformed or incomplete")
+	r = five()
 	r.Generator.Busy = 1
 	if got = notes(r, "-k -n 5 http://h/"); !strings.Contains(got, "the generator was busy 100% of the time") ||
 		strings.Contains(got, "kept their") {
