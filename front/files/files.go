@@ -59,7 +59,6 @@ type Limits struct {
 	Bytes       int64 // memory of cached paths; the default is 128 MB
 	SmallFile   int64 // maximum size of a file in memory; the default is 256 KB
 	Descriptors int   // idle open files; the default is 256
-	Watches     int   // watched directories; the default is 4,096, negative means none
 }
 
 // Handler serves the files of a directory. It is safe for concurrent use.

@@ -21,16 +21,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// detections runs a test with the configurations of each way of detecting changes: by inotify, by a
-// check every second, and by a check of the path.
+// detections runs a test with a root that is opened once, and with one that is found by its path.
 func detections(t *testing.T, f func(t *testing.T, c files.Config)) {
-	t.Run("watched", func(t *testing.T) {
-		if runtime.GOOS != "linux" {
-			t.Skip("watching requires Linux")
-		}
-		f(t, files.Config{})
-	})
-	t.Run("looking", func(t *testing.T) { f(t, files.Config{Limits: files.Limits{Watches: -1}}) })
+	t.Run("root", func(t *testing.T) { f(t, files.Config{}) })
 	t.Run("by path", func(t *testing.T) { f(t, files.Config{ByPath: true}) })
 }
 
@@ -77,6 +70,10 @@ func TestChangesBecomeVisible(t *testing.T) {
 			s.must(os.WriteFile(s.out+"/x.txt", []byte(secret), 0o644))
 			s.must(os.RemoveAll(s.path("d")))
 			s.must(os.Symlink("../outside", s.path("d")))
+		}, status: 404, notByPath: true},
+		{name: "directory moved outside, with a link to it", path: "/d/x.txt", then: func(s *site) {
+			s.must(os.Rename(s.path("d"), s.out+"/d"))
+			s.must(os.Symlink("../outside/d", s.path("d")))
 		}, status: 404, notByPath: true},
 		{name: "file replaced by a directory", path: "/x.txt", then: func(s *site) {
 			s.must(os.Remove(s.path("x.txt")))
@@ -264,8 +261,7 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	open := func() (n int) {
 		all := testkit.Value(os.ReadDir("/proc/self/fd"))(t)
 		for _, e := range all {
-			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil &&
-				(strings.HasPrefix(to, s.dir) || to == "anon_inode:inotify") {
+			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, s.dir) {
 				n++
 			}
 		}
@@ -288,7 +284,12 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	for i := range 30 {
 		s.must(os.Remove(s.path("f" + strconv.Itoa(i))))
 	}
-	testkit.WaitFor(t, "descriptors of deleted files closed", func() bool { return open() == began })
+	testkit.WaitFor(t, "descriptors of deleted files closed", func() bool {
+		for i := range 30 {
+			ours.request(t, "GET", "/f"+strconv.Itoa(i))
+		}
+		return open() == began
+	})
 	s.must(h.Close())
 	testkit.Equal(t, open(), 0, "open descriptors after Close")
 }

@@ -60,7 +60,6 @@ type Limits struct {
 	Bytes       int64 // memory of cached paths; the default is DefaultBytes
 	SmallFile   int64 // maximum size of a file in memory; the default is DefaultSmallFile
 	Descriptors int   // idle open files; the default is DefaultDescriptors
-	Watches     int   // watched directories; the default is DefaultWatches, negative means none
 }
 
 const (
@@ -73,8 +72,6 @@ const (
 	DefaultSmallFile = 256 << 10
 	// DefaultDescriptors leaves most of the usual limit of 1024 to connections.
 	DefaultDescriptors = 256
-	// DefaultWatches is half of the kernel's minimum per user.
-	DefaultWatches = 4096
 
 	maxAbsent      = 1024    // cached paths that do not exist
 	maxPath        = 4096    // bytes of a path: Linux's PATH_MAX
@@ -171,6 +168,5 @@ func (l Limits) withDefaults() Limits {
 		Bytes:       cmp.Or(l.Bytes, DefaultBytes),
 		SmallFile:   cmp.Or(l.SmallFile, DefaultSmallFile),
 		Descriptors: cmp.Or(l.Descriptors, DefaultDescriptors),
-		Watches:     cmp.Or(l.Watches, DefaultWatches),
 	}
 }

@@ -84,7 +84,7 @@ func (d *descriptors) closeIdle() {
 func (h *Handler) borrow(v *variant) (*os.File, error) {
 	f := v.files.pop()
 	if f == nil {
-		o, err := h.tree.open(v.name)
+		o, err := h.open(v.name)
 		if err != nil {
 			return nil, errors.Join(errChanged, err)
 		}

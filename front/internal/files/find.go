@@ -1,8 +1,6 @@
 package files
 
 import (
-	"errors"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
@@ -46,7 +44,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 		if status, ok := h.respond(w, r, to.res, returnsUnmet); ok {
 			return status
 		}
-		h.cache.remove(k, to.res)
+		h.cache.remove(to.res)
 	}
 	return http.StatusServiceUnavailable
 }
@@ -54,19 +52,20 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 // lookup returns a resource from the cache, or loads it. Concurrent requests for a key load it
 // once.
 func (h *Handler) lookup(k, name string, dir bool) loadResult {
-	old := h.cache.get(k)
-	if old != nil && h.fresh(old) {
-		return loadResult{res: old}
-	}
-	if none := h.absent.get(k); none != nil && h.fresh(none) {
-		return loadResult{res: none}
+	for _, c := range [...]*cache{h.cache, h.absent} {
+		if res := c.get(k); res != nil {
+			if h.fresh(res) {
+				return loadResult{res: res}
+			}
+			c.remove(res)
+		}
 	}
 	return h.flights.join(k, func() loadResult {
-		to := h.load(k, name, dir, old)
+		to := h.load(k, name, dir)
 		if to.status == http.StatusServiceUnavailable {
 			// the process may be out of descriptors: close the idle ones
 			h.sweep(true)
-			to = h.load(k, name, dir, old)
+			to = h.load(k, name, dir)
 		}
 		return to
 	})
@@ -99,21 +98,21 @@ func (f *flights) end(key string) {
 	delete(f.up, key)
 }
 
-// load loads the resource of a key. old is the resource that the cache has, or nil.
-func (h *Handler) load(k, name string, dir bool, old *resource) loadResult {
-	home := name
-	if !dir {
-		home = parent(name)
-	}
-	l := &loader{h: h, key: k, old: old, since: h.watch.events(), sure: h.watch.cover(home), began: h.now()}
-	o, err := l.open(name)
-	if err != nil {
-		return l.missing(err)
-	}
+// load loads the resource of a key.
+func (h *Handler) load(k, name string, dir bool) loadResult {
+	l := &loader{h, &resource{key: k}}
+	l.res.checked.Store(h.now())
+	o, err := h.open(name)
 	switch {
-	case o.info.IsDir() && dir:
+	case err != nil && statusOf(err) == http.StatusNotFound && !h.plan.config.ByPath:
+		l.res.absent, l.res.checks = true, []check{{name: name}}
+		h.absent.put(l.res)
+		return loadResult{res: l.res}
+	case err != nil:
+		return loadResult{status: statusOf(err)}
+	case o.info.IsDir() && dir: // a change of names in it does not concern the index
 		_ = o.Close()
-		if o, err = l.openIndex(name); err != nil {
+		if name, o, err = l.openIndex(name); err != nil {
 			return loadResult{status: statusOf(err)}
 		}
 		if o.File == nil && h.plan.config.Listing {
@@ -125,50 +124,28 @@ func (h *Handler) load(k, name string, dir bool, old *resource) loadResult {
 	case o.info.IsDir() || dir:
 		_ = o.Close()
 		return loadResult{status: http.StatusMovedPermanently}
+	default:
+		l.res.checks = []check{{name, o.stamp}}
 	}
-	return l.file(o)
-}
-
-// open opens a file or directory. Through a link, the watcher could not tell which resource an
-// event concerns.
-func (l *loader) open(name string) (openedFile, error) {
-	o, err := l.h.tree.open(name)
-	l.sure = l.sure && o.plain
-	return o, err
-}
-
-// missing returns the status of what cannot be opened. It caches that the file does not exist, if
-// the watcher would report its creation.
-func (l *loader) missing(err error) loadResult {
-	l.h.cache.remove(l.key, nil)
-	if l.sure && errors.Is(err, fs.ErrNotExist) {
-		res := &resource{key: l.key, absent: true}
-		l.h.absent.put(res, func() { l.setUntil(res) })
-	}
-	return loadResult{status: statusOf(err)}
+	return l.file(name, o)
 }
 
 // openIndex opens the index of a directory. The result has no File if there is none.
-func (l *loader) openIndex(dir string) (openedFile, error) {
-	for _, name := range l.h.plan.config.Index {
-		o, err := l.open(path.Join(dir, name))
+func (l *loader) openIndex(dir string) (string, openedFile, error) {
+	for _, index := range l.h.plan.config.Index {
+		name := path.Join(dir, index)
+		l.dependOn(name)
+		o, err := l.h.open(name)
 		switch {
 		case err == nil && o.info.Mode().IsRegular():
-			return o, nil
+			return name, o, nil
 		case err == nil:
 			_ = o.Close()
 		case statusOf(err) != http.StatusNotFound:
-			return openedFile{}, err
+			return "", openedFile{}, err
 		}
 	}
-	return openedFile{}, nil
-}
-
-func parent(name string) string {
-	if dir := path.Dir(name); dir != "." {
-		return dir
-	}
-	return ""
+	return "", openedFile{}, nil
 }
 
 // redirect redirects to the path with a final slash, or without one. The location is relative, so

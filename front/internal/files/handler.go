@@ -2,10 +2,7 @@ package files
 
 import (
 	"net/http"
-	"path"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,11 +10,8 @@ import (
 
 // Handler serves the files of a directory: see package front/files. New makes one.
 type Handler struct {
-	plan  *plan
-	tree  *tree
-	watch *watcher // nil if nothing is watched
-
-	tick       atomic.Int64 // half seconds since New
+	plan       *plan
+	tree       tree
 	cache      *cache
 	absent     *cache // of resources that do not exist
 	flights    flights
@@ -32,13 +26,8 @@ type Handler struct {
 	ends sync.WaitGroup
 }
 
-const (
-	tick = time.Second / 2
-	// unwatchedTicks is how long a resource without watches is served before the next check.
-	unwatchedTicks = 2
-	// watchedTicks is the same for a watched resource, and the interval of sweeping descriptors.
-	watchedTicks = 120
-)
+// sweepInterval is the interval of closing descriptors that are not used.
+const sweepInterval = time.Minute
 
 // New returns a Handler, which must be closed.
 func New(c Config) (*Handler, error) {
@@ -57,11 +46,8 @@ func New(c Config) (*Handler, error) {
 		cache:      newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
 		absent:     newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
-	if t.paths == nil { // otherwise each request checks
-		h.watch = newWatcher(t, p.config.Dir, p.config.Limits.Watches, h.changed)
-	}
 	h.typeOf("x.html", nil) // loads the table
-	h.ends.Go(h.countTicks)
+	h.ends.Go(h.sweepAtTimes)
 	return h, nil
 }
 
@@ -70,7 +56,6 @@ func New(c Config) (*Handler, error) {
 func (h *Handler) Close() error {
 	h.stop.Do(func() {
 		close(h.done)
-		h.watch.close()
 		h.ends.Wait()
 		h.cache.close()
 		h.absent.close()
@@ -97,16 +82,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fresh reports whether a resource may be served without a check.
-func (h *Handler) fresh(res *resource) bool {
-	if h.tree.paths != nil {
-		return h.isUnchanged(res)
-	}
-	return h.tick.Load() < res.until.Load()
-}
-
-func (h *Handler) countTicks() {
-	t := time.NewTicker(tick)
+func (h *Handler) sweepAtTimes() {
+	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
 	for {
 		select {
@@ -114,9 +91,7 @@ func (h *Handler) countTicks() {
 			return
 		case <-t.C:
 		}
-		if h.tick.Add(1)%watchedTicks == 0 {
-			h.sweep(false)
-		}
+		h.sweep(false)
 	}
 }
 
@@ -124,44 +99,3 @@ func (h *Handler) countTicks() {
 func (h *Handler) sweep(all bool) {
 	h.cache.each(func(r *resource) { r.eachVariant(func(v *variant) { v.files.sweep(all) }) })
 }
-
-// changed removes everything that depends on a name in a directory. If the name is a directory,
-// that includes all below it.
-func (h *Handler) changed(dir, name string, directory bool) {
-	if name == "" && !directory { // an unknown change
-		h.forgetBelow("")
-		return
-	}
-	h.forget(dir, name)
-	if directory {
-		h.forgetBelow(key(path.Join(dir, name), true))
-		return
-	}
-	for i := range h.plan.codings {
-		if c := &h.plan.codings[i]; c.sibling {
-			if original, ok := strings.CutSuffix(name, c.suffix); ok && original != "" {
-				h.forget(dir, original)
-			}
-		}
-	}
-}
-
-func (h *Handler) forget(dir, name string) {
-	h.forgetKey(key(path.Join(dir, name), false))
-	if slices.Contains(h.plan.config.Index, name) {
-		h.forgetKey(key(dir, true))
-	}
-}
-
-func (h *Handler) forgetKey(key string) {
-	h.cache.remove(key, nil)
-	h.absent.remove(key, nil)
-}
-
-func (h *Handler) forgetBelow(prefix string) {
-	h.cache.removeBelow(prefix)
-	h.absent.removeBelow(prefix)
-}
-
-// base returns the last name of a path below the root.
-func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

@@ -15,142 +15,73 @@ import (
 	"time"
 )
 
+// loader makes a resource.
 type loader struct {
-	h     *Handler
-	key   string
-	old   *resource // in the cache, or nil
-	since uint64    // the watcher's count of events before loading
-	sure  bool      // the watcher would report any change
-	began int64     // nanoseconds since the Handler was made
+	h   *Handler
+	res *resource
 }
 
-// setUntil sets how long a resource may be served without a check. No event is handled meanwhile.
-func (l *loader) setUntil(res *resource) {
-	res.checks.last.Store(l.began)
-	ticks := int64(unwatchedTicks)
-	if l.sure && l.h.watch.events() == l.since {
-		ticks = watchedTicks
-	}
-	if res.unripe {
-		ticks = 1
-	}
-	res.until.Store(l.h.tick.Load() + ticks)
+// dependOn adds a name that need not exist to the names that the resource depends on, before it is
+// opened: a change in between is noticed by the first check.
+func (l *loader) dependOn(name string) (exists bool) {
+	s := l.h.tree.stamp(name)
+	l.res.checks = append(l.res.checks, check{name, s})
+	return s != stamp{}
 }
 
-// file makes a resource of an open file, or confirms the old one.
-func (l *loader) file(o openedFile) loadResult {
-	siblings, err := l.openSiblings(o.name)
-	if err != nil {
-		_ = o.Close()
+// file makes the resource of an open file.
+func (l *loader) file(name string, o openedFile) loadResult {
+	h, res := l.h, l.res
+	var err error
+	if res.identity, err = l.variant(name, o, ""); err != nil {
 		return loadResult{status: statusOf(err)}
 	}
-	if l.unchanged(o, siblings) && l.h.cache.renew(l.old, func() { l.setUntil(l.old) }) {
-		l.h.giveBackOrClose(l.old.identity, o.File)
-		for i, s := range siblings {
-			if s.File != nil {
-				l.h.giveBackOrClose(l.old.encoded[i].Load(), s.File)
-			}
-		}
-		return loadResult{res: l.old}
-	}
-	res := &resource{key: l.key}
-	if res.identity, err = l.variant(res, o, ""); err != nil {
-		closeAll(siblings)
-		return loadResult{status: statusOf(err)}
-	}
-	coded := &l.h.plan.config.Compress
+	coded := &h.plan.config.Compress
 	res.makes = (coded.Gzip || coded.Zstd) && compressible(res.identity.contentType, res.identity.size)
-	for i, s := range siblings {
-		l.addChecks(res, i, s)
-		if s.File == nil {
+	res.varies = res.makes
+	for i, c := range h.plan.codings {
+		if !c.sibling || !l.dependOn(name+c.suffix) {
 			continue
 		}
-		v, err := l.variant(res, s, res.identity.contentType)
-		if err != nil {
-			continue // it was deleted or cannot be read: the file itself is enough
+		v, err := l.sibling(name + c.suffix)
+		if err != nil && statusOf(err) == http.StatusServiceUnavailable {
+			return loadResult{status: http.StatusServiceUnavailable}
 		}
-		v.describe(l.h.plan, l.h.plan.codings[i].token, true)
+		if err != nil {
+			continue // the file itself is enough
+		}
+		v.describe(h.plan, c.token, true)
 		res.encoded[i].Store(v)
 		res.varies = true
 	}
-	res.varies = res.varies || res.makes
-	res.identity.describe(l.h.plan, "", res.varies)
-	l.h.cache.put(res, func() { l.setUntil(res) })
+	res.identity.describe(h.plan, "", res.varies)
+	h.cache.put(res)
 	return loadResult{res: res}
 }
 
-// addChecks records the paths that a resource found by path depends on: the file itself, and an
-// encoded variant or its absence.
-func (l *loader) addChecks(res *resource, i int, sibling openedFile) {
-	t := l.h.tree.paths
-	if t == nil {
-		return
+// sibling makes an encoded variant of the file next to the original.
+func (l *loader) sibling(name string) (*variant, error) {
+	o, err := l.h.open(name)
+	if err != nil {
+		return nil, err
 	}
-	if len(res.checks.all) == 0 {
-		res.checks.add(t, res.identity.name, res.identity.stamp)
+	if o.info.IsDir() {
+		_ = o.Close()
+		return nil, errIrregular
 	}
-	if c := l.h.plan.codings[i]; c.sibling {
-		res.checks.add(t, res.identity.name+c.suffix, sibling.stamp)
-	}
-}
-
-// openSiblings opens the encoded variants next to a file.
-func (l *loader) openSiblings(name string) (all [numCodings]openedFile, err error) {
-	for i, c := range l.h.plan.codings {
-		if !c.sibling {
-			continue
-		}
-		o, err := l.open(name + c.suffix)
-		switch {
-		case err == nil && o.info.IsDir():
-			_ = o.Close()
-		case err == nil:
-			all[i] = o
-		case statusOf(err) == http.StatusServiceUnavailable:
-			closeAll(all)
-			return all, err
-		}
-	}
-	return all, nil
-}
-
-func closeAll(all [numCodings]openedFile) {
-	for _, o := range all {
-		if o.File != nil {
-			_ = o.Close()
-		}
-	}
-}
-
-// unchanged reports whether the files are those of the old resource. Variants that the handler
-// compressed are valid if the file is unchanged.
-func (l *loader) unchanged(o openedFile, siblings [numCodings]openedFile) bool {
-	if l.old == nil || l.old.absent || l.old.unripe || l.old.identity.stamp != o.stamp ||
-		l.old.identity.name != o.name {
-		return false
-	}
-	for i := range siblings {
-		v := l.old.encoded[i].Load()
-		before := v != nil && v.name != ""
-		if has := siblings[i].File != nil; has != before || has && siblings[i].stamp != v.stamp {
-			return false
-		}
-	}
-	return true
+	return l.variant(name, o, l.res.identity.contentType)
 }
 
 // variant makes a variant of a file. It either keeps the file or closes it. contentType is that of
 // the original, for a sibling.
-func (l *loader) variant(res *resource, o openedFile, contentType string) (*variant, error) {
-	v := &variant{name: o.name, stamp: o.stamp, contentType: contentType}
-	// a change by another name is reported in another directory
-	l.sure = l.sure && v.stamp.links <= 1
-	if err := v.read(o.File, l.h.plan.config.Limits.SmallFile, res); err != nil {
+func (l *loader) variant(name string, o openedFile, contentType string) (*variant, error) {
+	v := &variant{name: name, stamp: o.stamp, contentType: contentType}
+	if err := v.read(o.File, l.h.plan.config.Limits.SmallFile, l.res); err != nil {
 		_ = o.Close()
 		return nil, err
 	}
 	if v.contentType == "" {
-		v.contentType = l.h.typeOf(o.name, v.beginning(o.File))
+		v.contentType = l.h.typeOf(name, v.beginning(o.File))
 	}
 	v.size = v.stamp.size
 	if modified := time.Unix(0, v.stamp.modified).Truncate(time.Second); modified.Unix() > 0 &&
@@ -282,13 +213,4 @@ func stampETag(s stamp) string {
 func tag(sum [sha256.Size]byte) string {
 	const enough = 12 // bytes
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:enough]) + `"`
-}
-
-// giveBackOrClose keeps a descriptor of a file that is sent from it.
-func (h *Handler) giveBackOrClose(v *variant, f *os.File) {
-	if v == nil || v.content != nil || v.size == 0 {
-		_ = f.Close()
-		return
-	}
-	h.giveBack(v, f)
 }

@@ -18,9 +18,9 @@ type resource struct {
 	makes    bool     // the handler compresses variants
 	unripe   bool     // the file had just changed: equal times prove nothing
 
-	until  atomic.Int64 // the tick of the next check
-	used   atomic.Bool  // since the cache's hand passed
-	checks checks       // replaces until if files are found by path
+	used    atomic.Bool  // since the cache's hand passed
+	checked atomic.Int64 // start of the last check, in nanoseconds since the Handler was made
+	checks  []check
 
 	making  sync.Mutex // held while a variant is compressed
 	encoded [numCodings]atomic.Pointer[variant]

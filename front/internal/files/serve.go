@@ -38,7 +38,16 @@ func (h *Handler) Kind(path string) Kind {
 	if status != 0 {
 		return Nothing
 	}
-	return h.tree.paths.kind(name)
+	info, err := h.tree.stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return Directory
+	case err == nil && info.Mode().IsRegular():
+		return File
+	case err != nil && statusOf(err) == http.StatusForbidden:
+		return Denied
+	}
+	return Nothing
 }
 
 // kind returns the kind of a cached key: a key with a final slash is a directory with its index.
