@@ -64,7 +64,6 @@ func (c *cache) put(r *resource) {
 	defer c.mu.Unlock()
 	c.drop(c.find(r.key))
 	if c.closed || r.weight() > c.maxBytes {
-		r.retire()
 		return
 	}
 	for len(c.ring) > 0 && (len(c.ring) >= c.maxResources || c.bytes+r.weight() > c.maxBytes) {
@@ -110,14 +109,6 @@ func (c *cache) close() {
 	}
 }
 
-func (c *cache) each(f func(*resource)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.ring {
-		f(r)
-	}
-}
-
 // The caller of the following methods holds mu.
 
 // change sets the resource of a key; nil removes it.
@@ -147,7 +138,6 @@ func (c *cache) drop(r *resource) {
 	c.ring[last] = nil
 	c.ring = c.ring[:last]
 	c.bytes -= r.charged
-	r.retire()
 }
 
 // evict removes the first unused resource that the hand finds. The hand marks resources as unused

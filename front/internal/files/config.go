@@ -56,10 +56,9 @@ type Compress struct {
 
 // Limits limit the resources of a Handler. Zero means the default.
 type Limits struct {
-	Resources   int   // cached paths; the default is DefaultResources
-	Bytes       int64 // memory of cached paths; the default is DefaultBytes
-	SmallFile   int64 // maximum size of a file in memory; the default is DefaultSmallFile
-	Descriptors int   // idle open files; the default is DefaultDescriptors
+	Resources int   // cached paths; the default is DefaultResources
+	Bytes     int64 // memory of cached paths; the default is DefaultBytes
+	SmallFile int64 // maximum size of a file in memory; the default is DefaultSmallFile
 }
 
 const (
@@ -70,8 +69,6 @@ const (
 	// DefaultSmallFile is about where sendfile begins to cost less than a copy: sendfile requires
 	// two more writes, and Go moves other work to another thread meanwhile.
 	DefaultSmallFile = 256 << 10
-	// DefaultDescriptors leaves most of the usual limit of 1024 to connections.
-	DefaultDescriptors = 256
 
 	maxAbsent      = 1024    // cached paths that do not exist
 	maxPath        = 4096    // bytes of a path: Linux's PATH_MAX
@@ -82,7 +79,6 @@ const (
 	maxListed      = 10_000  // names on a page
 	maxReloads     = 3       // attempts to read a file that keeps changing
 	maxIndex       = 16      // names of Index
-	maxIdle        = 32      // idle descriptors of a file
 	maxHeader      = 64      // fields of Header
 	sniffed        = 512     // bytes that http.DetectContentType uses
 	resourceWeight = 2 << 10 // bytes that a resource needs beside its contents, about
@@ -164,9 +160,8 @@ func fixed(header http.Header) (all []field, err error) {
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Resources:   cmp.Or(l.Resources, DefaultResources),
-		Bytes:       cmp.Or(l.Bytes, DefaultBytes),
-		SmallFile:   cmp.Or(l.SmallFile, DefaultSmallFile),
-		Descriptors: cmp.Or(l.Descriptors, DefaultDescriptors),
+		Resources: cmp.Or(l.Resources, DefaultResources),
+		Bytes:     cmp.Or(l.Bytes, DefaultBytes),
+		SmallFile: cmp.Or(l.SmallFile, DefaultSmallFile),
 	}
 }

@@ -60,15 +60,7 @@ func (h *Handler) lookup(k, name string, dir bool) loadResult {
 			c.remove(res)
 		}
 	}
-	return h.flights.join(k, func() loadResult {
-		to := h.load(k, name, dir)
-		if to.status == http.StatusServiceUnavailable {
-			// the process may be out of descriptors: close the idle ones
-			h.sweep(true)
-			to = h.load(k, name, dir)
-		}
-		return to
-	})
+	return h.flights.join(k, func() loadResult { return h.load(k, name, dir) })
 }
 
 // flights are the keys that are being loaded.

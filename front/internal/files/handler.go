@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,18 +15,10 @@ type Handler struct {
 	absent     *cache // of resources that do not exist
 	flights    flights
 	compressor *compressor
-	idle       atomic.Int64 // descriptors
-	buffers    sync.Pool    // of *[]byte
+	buffers    sync.Pool // of *[]byte
 
 	began time.Time
-
-	stop sync.Once
-	done chan struct{}
-	ends sync.WaitGroup
 }
-
-// sweepInterval is the interval of closing descriptors that are not used.
-const sweepInterval = time.Minute
 
 // New returns a Handler, which must be closed.
 func New(c Config) (*Handler, error) {
@@ -40,27 +31,22 @@ func New(c Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		plan: p, tree: t, done: make(chan struct{}), began: time.Now(),
+		plan: p, tree: t, began: time.Now(),
 		compressor: &compressor{turns: make(chan struct{}, min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)))},
 		flights:    flights{up: make(map[string]func() loadResult)},
 		cache:      newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
 		absent:     newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
 	h.typeOf("x.html", nil) // loads the table
-	h.ends.Go(h.sweepAtTimes)
 	return h, nil
 }
 
-// Close stops the Handler's goroutines and closes its files. Later requests get 503; with ByPath
-// they get the files, which are not cached.
+// Close closes the directory and empties the cache. Later requests get 503; with ByPath they get the
+// files, which are not cached.
 func (h *Handler) Close() error {
-	h.stop.Do(func() {
-		close(h.done)
-		h.ends.Wait()
-		h.cache.close()
-		h.absent.close()
-		h.tree.close()
-	})
+	h.cache.close()
+	h.absent.close()
+	h.tree.close()
 	return nil
 }
 
@@ -80,22 +66,4 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.fail(w, status)
 	}
-}
-
-func (h *Handler) sweepAtTimes() {
-	t := time.NewTicker(sweepInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-h.done:
-			return
-		case <-t.C:
-		}
-		h.sweep(false)
-	}
-}
-
-// sweep closes idle descriptors: those that were not used recently, or all.
-func (h *Handler) sweep(all bool) {
-	h.cache.each(func(r *resource) { r.eachVariant(func(v *variant) { v.files.sweep(all) }) })
 }

@@ -72,12 +72,12 @@ func (l *loader) sibling(name string) (*variant, error) {
 	return l.variant(name, o, l.res.identity.contentType)
 }
 
-// variant makes a variant of a file. It either keeps the file or closes it. contentType is that of
-// the original, for a sibling.
+// variant makes a variant of a file, which it closes. contentType is that of the original, for a
+// sibling.
 func (l *loader) variant(name string, o openedFile, contentType string) (*variant, error) {
+	defer o.Close()
 	v := &variant{name: name, stamp: o.stamp, contentType: contentType}
 	if err := v.read(o.File, l.h.plan.config.Limits.SmallFile, l.res); err != nil {
-		_ = o.Close()
 		return nil, err
 	}
 	if v.contentType == "" {
@@ -88,18 +88,12 @@ func (l *loader) variant(name string, o openedFile, contentType string) (*varian
 		!modified.After(time.Now()) {
 		v.modified = modified // a time later than Date must not be sent: RFC 9110, 8.8.2.1
 	}
-	inMemory := v.content != nil || v.size == 0
 	switch {
 	case l.h.plan.config.NoEtag:
-	case inMemory:
+	case v.content != nil || v.size == 0:
 		v.etag = contentETag(v.content)
 	default:
 		v.etag = stampETag(v.stamp)
-	}
-	if inMemory {
-		_ = o.Close()
-	} else {
-		l.h.giveBack(v, o.File)
 	}
 	return v, nil
 }

@@ -41,7 +41,6 @@ type variant struct {
 	values            int       // number of values in fields
 
 	content []byte // if it is in memory
-	files   descriptors
 }
 
 // field is a header field. Its values are shared: a ResponseWriter gets a copy.
@@ -113,21 +112,4 @@ func (r *resource) weight() int64 {
 		}
 	}
 	return w
-}
-
-// retire closes the idle descriptors of a resource that has left the cache. Responses that use it
-// may finish.
-func (r *resource) retire() {
-	r.eachVariant(func(v *variant) { v.files.retire() })
-}
-
-func (r *resource) eachVariant(f func(*variant)) {
-	if r.identity != nil {
-		f(r.identity)
-	}
-	for i := range r.encoded {
-		if v := r.encoded[i].Load(); v != nil {
-			f(v)
-		}
-	}
 }

@@ -31,10 +31,11 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 	}
 	body := r.Method != http.MethodHead && (o.Status == http.StatusOK || o.Status == http.StatusPartialContent)
 	if body && v.content == nil && v.size > 0 {
-		f, err := h.borrow(v)
+		f, err := h.reopen(v)
 		if err != nil {
 			return 0, false
 		}
+		defer f.Close()
 		h.sendFile(w, v, o, f)
 		return 0, true
 	}
@@ -69,14 +70,6 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 // sendFile closes the connection, because the length has already been sent. It does so by a panic
 // that servers do not log.
 func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o byterange.Selection, f *os.File) {
-	sent := false
-	defer func() {
-		if sent {
-			h.giveBack(v, f)
-		} else {
-			_ = f.Close()
-		}
-	}()
 	header := w.Header()
 	v.set(header)
 	parts := o.SetHeader(header)
@@ -89,7 +82,22 @@ func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o byterange.Select
 			panic(http.ErrAbortHandler)
 		}
 	}
-	sent = true
+}
+
+// errChanged reports that a file is no longer the one that was loaded.
+var errChanged = errors.New("file has changed")
+
+// reopen opens a variant's file.
+func (h *Handler) reopen(v *variant) (*os.File, error) {
+	o, err := h.open(v.name)
+	if err != nil {
+		return nil, err
+	}
+	if o.stamp != v.stamp {
+		_ = o.Close()
+		return nil, errChanged
+	}
+	return o.File, nil
 }
 
 // sendPart sends a part of a file. It sends the last bytes of the last part after a check of the

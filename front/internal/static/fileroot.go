@@ -54,7 +54,6 @@ type fileLimitsKey struct{}
 func shareOf(n int) files.Limits {
 	return files.Limits{
 		Resources: max(files.DefaultResources/n, 64), Bytes: max(files.DefaultBytes/int64(n), 1<<20),
-		Descriptors: max(files.DefaultDescriptors/n, 4),
 	}
 }
 
