@@ -49,10 +49,13 @@ type Config struct {
 // front/files.
 type Compress struct {
 	Siblings bool
-	// SiblingCodings restricts Siblings to some of "br", "zstd" and "gzip"; nil is all.
-	SiblingCodings []string
-	Gzip, Zstd     bool
+	// SiblingCodings restricts Siblings to some of "br", "zstd" and "gzip"; nil is all. With ByPath
+	// x need not exist. Those of AlwaysCodings are also sent to clients that do not accept them.
+	SiblingCodings, AlwaysCodings []string
+	Gzip, Zstd                    bool
 }
+
+func (c *Compress) hasSiblings() bool { return c.Siblings || len(c.AlwaysCodings) > 0 }
 
 // Limits limit the resources of a Handler. Zero means the default.
 type Limits struct {
@@ -124,8 +127,9 @@ func compile(c Config) (*plan, error) {
 		gzipped:   {token: "gzip", suffix: ".gz", made: c.Compress.Gzip},
 	}
 	for i := range p.codings {
-		some := c.Compress.SiblingCodings
-		p.codings[i].sibling = c.Compress.Siblings && (some == nil || slices.Contains(some, p.codings[i].token))
+		coding, some := &p.codings[i], c.Compress.SiblingCodings
+		coding.always = slices.Contains(c.Compress.AlwaysCodings, coding.token)
+		coding.sibling = coding.always || c.Compress.Siblings && (some == nil || slices.Contains(some, coding.token))
 	}
 	var err error
 	p.always, err = fixed(c.Header)

@@ -8,6 +8,7 @@ import (
 type coding struct {
 	token, suffix string
 	sibling       bool // a file next to the original
+	always        bool // also sent to clients that do not accept it
 	made          bool // compressed by the handler
 }
 
@@ -17,6 +18,11 @@ const (
 	zstandard
 	gzipped
 	numCodings
+)
+
+const (
+	mostWeight   = 1000 // RFC 9110, 12.4.2, in thousandths
+	alwaysWeight = mostWeight + 1
 )
 
 // acceptedCodings are the weights of an Accept-Encoding field in thousandths; -1 means none.
@@ -68,7 +74,7 @@ func parseAcceptEncoding(value string, codings *[numCodings]coding) acceptedCodi
 func quality(parameters string) (q int, ok bool) {
 	parameters = strings.Trim(parameters, " \t")
 	if parameters == "" {
-		return 1000, true
+		return mostWeight, true
 	}
 	name, value, _ := strings.Cut(parameters, "=")
 	if value = strings.Trim(value, " \t"); !strings.EqualFold(strings.Trim(name, " \t"), "q") || value == "" ||
@@ -85,20 +91,25 @@ func quality(parameters string) (q int, ok bool) {
 		}
 		q += unit * int(value[i]-'0')
 	}
-	return q, q <= 1000
+	return q, q <= mostWeight
 }
 
 // choose selects the variant for a request. If the request accepts none, it gets the file itself,
-// even if it excludes that: like net/http and nginx, the handler never sends 406.
+// even if it excludes that: like net/http and nginx, the handler never sends 406. choose returns nil
+// if there is no such file.
 func (h *Handler) choose(res *resource, header http.Header) *variant {
-	if !res.varies || len(header) == 0 {
+	if !res.varies {
 		return res.identity
 	}
-	value := strings.Join(header["Accept-Encoding"], ", ")
-	if value == "" {
-		return res.identity
+	w := parseAcceptEncoding(strings.Join(header["Accept-Encoding"], ", "), &h.plan.codings)
+	if res.identity == nil {
+		w.identity = -1
 	}
-	w := parseAcceptEncoding(value, &h.plan.codings)
+	for i := range w.codings {
+		if h.plan.codings[i].always {
+			w.codings[i] = alwaysWeight
+		}
+	}
 	for {
 		best := -1
 		for i, q := range w.codings {

@@ -35,11 +35,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 	k := key(name, dir)
 	for range maxReloads {
 		to := h.lookup(k, name, dir)
-		switch {
-		case to.res == nil:
+		if to.res == nil {
 			return to.status
-		case to.res.absent:
-			return http.StatusNotFound
 		}
 		if status, ok := h.respond(w, r, to.res, returnsUnmet); ok {
 			return status
@@ -97,11 +94,13 @@ func (h *Handler) load(k, name string, dir bool) loadResult {
 	o, err := h.open(name)
 	switch {
 	case err != nil && statusOf(err) == http.StatusNotFound && !h.plan.config.ByPath:
-		l.res.absent, l.res.checks = true, []check{{name: name}}
+		l.res.checks = []check{{name: name}}
 		h.absent.put(l.res)
 		return loadResult{res: l.res}
-	case err != nil:
+	case err != nil && (dir || statusOf(err) != http.StatusNotFound || !h.plan.config.Compress.hasSiblings()):
 		return loadResult{status: statusOf(err)}
+	case err != nil: // an encoded variant may exist
+		l.res.checks = []check{{name: name}}
 	case o.info.IsDir() && dir: // a change of names in it does not concern the index
 		_ = o.Close()
 		if name, o, err = l.openIndex(name); err != nil {

@@ -29,38 +29,49 @@ func (l *loader) dependOn(name string) (exists bool) {
 	return s != stamp{}
 }
 
-// file makes the resource of an open file.
+// file makes the resource of an open file, or of its encoded variants only.
 func (l *loader) file(name string, o openedFile) loadResult {
 	h, res := l.h, l.res
-	var err error
-	if res.identity, err = l.variant(name, o, ""); err != nil {
-		return loadResult{status: statusOf(err)}
+	contentType := ""
+	if o.File != nil {
+		var err error
+		if res.identity, err = l.variant(name, o, ""); err != nil {
+			return loadResult{status: statusOf(err)}
+		}
+		contentType = res.identity.contentType
+		coded := &h.plan.config.Compress
+		res.makes = (coded.Gzip || coded.Zstd) && compressible(contentType, res.identity.size)
+		res.varies = res.makes
+	} else {
+		contentType = h.typeOf(name, nil)
 	}
-	coded := &h.plan.config.Compress
-	res.makes = (coded.Gzip || coded.Zstd) && compressible(res.identity.contentType, res.identity.size)
-	res.varies = res.makes
 	for i, c := range h.plan.codings {
 		if !c.sibling || !l.dependOn(name+c.suffix) {
 			continue
 		}
-		v, err := l.sibling(name + c.suffix)
+		v, err := l.sibling(name+c.suffix, contentType)
 		if err != nil && statusOf(err) == http.StatusServiceUnavailable {
 			return loadResult{status: http.StatusServiceUnavailable}
 		}
 		if err != nil {
 			continue // the file itself is enough
 		}
-		v.describe(h.plan, c.token, true)
+		v.describe(h.plan, c.token, !c.always)
 		res.encoded[i].Store(v)
 		res.varies = true
 	}
-	res.identity.describe(h.plan, "", res.varies)
+	switch {
+	case res.identity != nil:
+		res.identity.describe(h.plan, "", res.varies)
+	case !res.varies:
+		return loadResult{status: http.StatusNotFound}
+	}
 	h.cache.put(res)
 	return loadResult{res: res}
 }
 
 // sibling makes an encoded variant of the file next to the original.
-func (l *loader) sibling(name string) (*variant, error) {
+func (l *loader) sibling(name, contentType string) (*variant, error) {
 	o, err := l.h.open(name)
 	if err != nil {
 		return nil, err
@@ -69,7 +80,7 @@ func (l *loader) sibling(name string) (*variant, error) {
 		_ = o.Close()
 		return nil, errIrregular
 	}
-	return l.variant(name, o, l.res.identity.contentType)
+	return l.variant(name, o, contentType)
 }
 
 // variant makes a variant of a file, which it closes. contentType is that of the original, for a

@@ -12,8 +12,7 @@ import (
 // resource is what a key leads to. Only its atomic fields change.
 type resource struct {
 	key      string
-	absent   bool     // the file does not exist
-	identity *variant // the file itself
+	identity *variant // the file itself; nil if it does not exist
 	varies   bool     // there are other variants, or may be
 	makes    bool     // the handler compresses variants
 	unripe   bool     // the file had just changed: equal times prove nothing

@@ -21,6 +21,12 @@ const (
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource, returnsUnmet bool) (status int,
 	ok bool) {
 	v := h.choose(res, r.Header)
+	if v == nil {
+		if res.varies { // other clients get the file
+			w.Header().Add("Vary", "Accept-Encoding")
+		}
+		return http.StatusNotFound, true
+	}
 	o := byterange.Selection{Status: http.StatusOK}
 	if len(r.Header) > 0 && byterange.MaySelect(r.Header) {
 		by := h.plan.config.Selector

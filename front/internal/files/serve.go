@@ -53,7 +53,7 @@ func (h *Handler) Kind(path string) Kind {
 // kind returns the kind of a cached key: a key with a final slash is a directory with its index.
 func (r *resource) kind() Kind {
 	switch {
-	case r.absent:
+	case r.identity == nil:
 		return Nothing
 	case r.key[len(r.key)-1] == '/':
 		return Directory
