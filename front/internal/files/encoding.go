@@ -3,6 +3,8 @@ package files
 import (
 	"net/http"
 	"strings"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 type coding struct {
@@ -20,10 +22,7 @@ const (
 	numCodings
 )
 
-const (
-	mostWeight   = 1000 // RFC 9110, 12.4.2, in thousandths
-	alwaysWeight = mostWeight + 1
-)
+const alwaysWeight = grammar.MaxWeight + 1
 
 // acceptedCodings are the weights of an Accept-Encoding field in thousandths; -1 means none.
 type acceptedCodings struct {
@@ -43,7 +42,7 @@ func parseAcceptEncoding(value string, codings *[numCodings]coding) acceptedCodi
 		element, value, _ = strings.Cut(value, ",")
 		token, parameters, _ := strings.Cut(element, ";")
 		token = strings.Trim(token, " \t")
-		q, ok := quality(parameters)
+		q, ok := grammar.ParseWeight(parameters)
 		if !ok {
 			continue
 		}
@@ -68,30 +67,6 @@ func parseAcceptEncoding(value string, codings *[numCodings]coding) acceptedCodi
 		}
 	}
 	return w
-}
-
-// quality parses a weight in thousandths: RFC 9110, 12.4.2.
-func quality(parameters string) (q int, ok bool) {
-	parameters = strings.Trim(parameters, " \t")
-	if parameters == "" {
-		return mostWeight, true
-	}
-	name, value, _ := strings.Cut(parameters, "=")
-	if value = strings.Trim(value, " \t"); !strings.EqualFold(strings.Trim(name, " \t"), "q") || value == "" ||
-		len(value) > len("0.000") {
-		return 0, false
-	}
-	if value[0] != '0' && value[0] != '1' || len(value) > 1 && value[1] != '.' {
-		return 0, false
-	}
-	q = 1000 * int(value[0]-'0')
-	for i, unit := 2, 100; i < len(value); i, unit = i+1, unit/10 {
-		if value[i] < '0' || value[i] > '9' {
-			return 0, false
-		}
-		q += unit * int(value[i]-'0')
-	}
-	return q, q <= mostWeight
 }
 
 // choose selects the variant for a request. If the request accepts none, it gets the file itself,
