@@ -15,22 +15,6 @@ const statFlags = unix.O_PATH | unix.O_CLOEXEC
 // openPath opens a path like any program.
 func openPath(path string) (*os.File, error) { return os.OpenFile(path, openFlags, 0) }
 
-// openChecked opens a path whose prefix is trusted.
-func (t *pathTree) openChecked(trusted, rest string) (*os.File, error) {
-	return t.walk(trusted, rest, openFlags)
-}
-
-// statChecked returns information about a path whose prefix is trusted. The file need not be
-// readable.
-func (t *pathTree) statChecked(trusted, rest string) (os.FileInfo, error) {
-	f, err := t.walk(trusted, rest, statFlags)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Stat()
-}
-
 // walk opens a path name by name: it follows a link after the trusted prefix only if
 // DisableSymlinks allows it. It opens directories for searching only. It opens the last name with
 // the flags last, after checking whether that is a link.

@@ -35,15 +35,14 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 		}
 		o = by.Select(r.Header, v.etag, v.modified, v.size)
 	}
-	body := r.Method != http.MethodHead && (o.Status == http.StatusOK || o.Status == http.StatusPartialContent)
-	if body && v.content == nil && v.size > 0 {
-		f, err := h.reopen(v)
-		if err != nil {
+	body := r.Method != http.MethodHead && v.size > 0 && !o.IsUnmet() && o.Status != http.StatusNotModified
+	var f *os.File
+	if body && v.content == nil {
+		var err error
+		if f, err = h.reopen(v); err != nil {
 			return 0, false
 		}
 		defer f.Close()
-		h.sendFile(w, v, o, f)
-		return 0, true
 	}
 	header := w.Header()
 	if returnsUnmet && o.IsUnmet() {
@@ -55,11 +54,13 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 	if o.IsUnmet() {
 		header["Content-Length"] = []string{"0"}
 	}
-	if o.Status != http.StatusOK { // otherwise the first Write implies it
+	if o.Status != http.StatusOK || f != nil { // otherwise the first Write implies it
 		w.WriteHeader(o.Status)
 	}
 	switch {
-	case !body || v.size == 0:
+	case !body:
+	case f != nil:
+		h.sendFile(w, v, f, parts)
 	case parts == nil:
 		_, _ = w.Write(v.content)
 	default:
@@ -75,14 +76,10 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 // sendFile sends a file that is not in memory. If the file changes, ends early or cannot be read,
 // sendFile closes the connection, because the length has already been sent. It does so by a panic
 // that servers do not log.
-func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o byterange.Selection, f *os.File) {
-	header := w.Header()
-	v.set(header)
-	parts := o.SetHeader(header)
+func (h *Handler) sendFile(w http.ResponseWriter, v *variant, f *os.File, parts []byterange.Part) {
 	if parts == nil {
 		parts = []byterange.Part{{Range: byterange.Range{Length: v.size}}}
 	}
-	w.WriteHeader(o.Status)
 	for i, p := range parts {
 		if err := h.sendPart(w, v, f, p, i == len(parts)-1); err != nil {
 			panic(http.ErrAbortHandler)

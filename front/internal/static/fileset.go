@@ -355,7 +355,7 @@ func newFiles(c *core.Compiler, key filesKey) *fileSet {
 	root := cmp.Or(s.Alias, s.Root)
 	f.index, f.root = c.Texts("index", index), c.Text("root", root)
 	f.config = files.Config{
-		Index: []string{}, Listing: s.Listing, Dotfiles: true, ByPath: true,
+		Index: []string{}, Dotfiles: true, ByPath: true,
 		Compress: files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed,
 			AlwaysCodings: s.PrecompressedAlways},
 		DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, Selector: key.rules.Selector(),
@@ -385,11 +385,9 @@ func openRoot(c *core.Compiler, f *fileSet, used bool) {
 	}
 	f.config.Dir, f.config.Limits = f.dir, fileLimits(c)
 	if !f.from.Constant() {
-		probe, err := f.open(f.config) // those that requests need differ in symlinksFrom only
+		_, err := f.open(f.config) // those that requests need differ in SymlinksFrom only
 		c.Check("", err)
-		_ = probe.Close()
 		f.roots = newFileRoots()
-		c.Plan.Releases = append(c.Plan.Releases, f.roots.close)
 		return
 	}
 	f.config.SymlinksFrom = f.from.Literal
