@@ -33,7 +33,7 @@ func New(c Config) (*Handler, error) {
 	h := &Handler{
 		plan: p, tree: t, began: time.Now(),
 		compressor: &compressor{turns: make(chan struct{}, min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)))},
-		flights:    flights{up: make(map[string]func() loadResult)},
+		flights:    flights{up: make(map[string]func() (*resource, int))},
 		cache:      newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
 		absent:     newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}

@@ -15,28 +15,73 @@ import (
 	"time"
 )
 
-// loader makes a resource.
-type loader struct {
-	h   *Handler
-	res *resource
+// load makes the resource of a key. If there is none, it returns the status.
+func (h *Handler) load(k, name string, dir bool) (*resource, int) {
+	res := &resource{key: k}
+	res.checked.Store(h.now())
+	o, err := h.open(name)
+	switch {
+	case err != nil && statusOf(err) == http.StatusNotFound && !h.plan.config.ByPath:
+		res.checks = []check{{name: name}}
+		h.absent.put(res)
+		return res, 0
+	case err != nil && (dir || statusOf(err) != http.StatusNotFound || !h.plan.config.Compress.hasSiblings()):
+		return nil, statusOf(err)
+	case err != nil: // an encoded variant may exist
+		res.checks = []check{{name: name}}
+	case o.info.IsDir() && dir: // a change of names in it does not concern the index
+		_ = o.Close()
+		if name, o, err = h.openIndex(res, name); err != nil {
+			return nil, statusOf(err)
+		}
+		if o.File == nil && h.plan.config.Listing {
+			return nil, http.StatusOK
+		}
+		if o.File == nil {
+			return nil, http.StatusForbidden
+		}
+	case o.info.IsDir() || dir:
+		_ = o.Close()
+		return nil, http.StatusMovedPermanently
+	default:
+		res.checks = []check{{name, o.stamp}}
+	}
+	return h.loadVariants(res, name, o)
 }
 
-// dependOn adds a name that need not exist to the names that the resource depends on, before it is
-// opened: a change in between is noticed by the first check.
-func (l *loader) dependOn(name string) (exists bool) {
-	s := l.h.tree.stamp(name)
-	l.res.checks = append(l.res.checks, check{name, s})
+// openIndex opens the index of a directory. The result has no File if there is none.
+func (h *Handler) openIndex(res *resource, dir string) (string, openedFile, error) {
+	for _, index := range h.plan.config.Index {
+		name := path.Join(dir, index)
+		h.addCheck(res, name)
+		o, err := h.open(name)
+		switch {
+		case err == nil && o.info.Mode().IsRegular():
+			return name, o, nil
+		case err == nil:
+			_ = o.Close()
+		case statusOf(err) != http.StatusNotFound:
+			return "", openedFile{}, err
+		}
+	}
+	return "", openedFile{}, nil
+}
+
+// addCheck adds a name that need not exist to those that a resource depends on. It does so before
+// the name is opened: the first check notices a change in between.
+func (h *Handler) addCheck(res *resource, name string) (exists bool) {
+	s := h.tree.stamp(name)
+	res.checks = append(res.checks, check{name, s})
 	return s != stamp{}
 }
 
-// file makes the resource of an open file, or of its encoded variants only.
-func (l *loader) file(name string, o openedFile) loadResult {
-	h, res := l.h, l.res
+// loadVariants reads an open file and its encoded variants, or only these if there is no file.
+func (h *Handler) loadVariants(res *resource, name string, o openedFile) (*resource, int) {
 	contentType := ""
 	if o.File != nil {
 		var err error
-		if res.identity, err = l.variant(name, o, ""); err != nil {
-			return loadResult{status: statusOf(err)}
+		if res.identity, err = h.loadVariant(res, name, o, ""); err != nil {
+			return nil, statusOf(err)
 		}
 		contentType = res.identity.contentType
 		coded := &h.plan.config.Compress
@@ -46,12 +91,20 @@ func (l *loader) file(name string, o openedFile) loadResult {
 		contentType = h.typeOf(name, nil)
 	}
 	for i, c := range h.plan.codings {
-		if !c.sibling || !l.dependOn(name+c.suffix) {
+		if !c.sibling || !h.addCheck(res, name+c.suffix) {
 			continue
 		}
-		v, err := l.sibling(name+c.suffix, contentType)
+		o, err := h.open(name + c.suffix)
+		if err == nil && o.info.IsDir() {
+			_ = o.Close()
+			continue
+		}
+		var v *variant
+		if err == nil {
+			v, err = h.loadVariant(res, name+c.suffix, o, contentType)
+		}
 		if err != nil && statusOf(err) == http.StatusServiceUnavailable {
-			return loadResult{status: http.StatusServiceUnavailable}
+			return nil, http.StatusServiceUnavailable
 		}
 		if err != nil {
 			continue // the file itself is enough
@@ -64,35 +117,22 @@ func (l *loader) file(name string, o openedFile) loadResult {
 	case res.identity != nil:
 		res.identity.describe(h.plan, "", res.varies)
 	case !res.varies:
-		return loadResult{status: http.StatusNotFound}
+		return nil, http.StatusNotFound
 	}
 	h.cache.put(res)
-	return loadResult{res: res}
+	return res, 0
 }
 
-// sibling makes an encoded variant of the file next to the original.
-func (l *loader) sibling(name, contentType string) (*variant, error) {
-	o, err := l.h.open(name)
-	if err != nil {
-		return nil, err
-	}
-	if o.info.IsDir() {
-		_ = o.Close()
-		return nil, errIrregular
-	}
-	return l.variant(name, o, contentType)
-}
-
-// variant makes a variant of a file, which it closes. contentType is that of the original, for a
-// sibling.
-func (l *loader) variant(name string, o openedFile, contentType string) (*variant, error) {
+// loadVariant makes a variant of a file, which it closes. contentType is that of the original, for an
+// encoded variant.
+func (h *Handler) loadVariant(res *resource, name string, o openedFile, contentType string) (*variant, error) {
 	defer o.Close()
 	v := &variant{name: name, stamp: o.stamp, contentType: contentType}
-	if err := v.read(o.File, l.h.plan.config.Limits.SmallFile, l.res); err != nil {
+	if err := v.read(o.File, h.plan.config.Limits.SmallFile, res); err != nil {
 		return nil, err
 	}
 	if v.contentType == "" {
-		v.contentType = l.h.typeOf(name, v.beginning(o.File))
+		v.contentType = h.typeOf(name, v.beginning(o.File))
 	}
 	v.size = v.stamp.size
 	if modified := time.Unix(0, v.stamp.modified).Truncate(time.Second); modified.Unix() > 0 &&
@@ -100,7 +140,7 @@ func (l *loader) variant(name string, o openedFile, contentType string) (*varian
 		v.modified = modified // a time later than Date must not be sent: RFC 9110, 8.8.2.1
 	}
 	switch {
-	case l.h.plan.config.NoEtag:
+	case h.plan.config.NoEtag:
 	case v.content != nil || v.size == 0:
 		v.etag = contentETag(v.content)
 	default:
