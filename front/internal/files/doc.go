@@ -15,10 +15,10 @@
 //
 // # Changes
 //
-// A resource has the paths that it depends on, with their stamps: the file, its encoded variants, and
-// what did not exist beside it. A request checks them if the last check is old: 20 microseconds if
-// files are found by path, otherwise a millisecond, and a second for what did not exist (check.go).
-// So a check costs a file that is often requested nothing that can be measured.
+// A resource has the paths that it depends on, with their stamps: the file, its encoded variants,
+// and what did not exist beside it. A request checks them if the last check is old: 20 microseconds
+// if files are found by path, otherwise a millisecond, and a second for what did not exist
+// (check.go). So a file that is often requested is seldom checked.
 //
 // # Guarantees
 //

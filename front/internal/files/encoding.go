@@ -70,8 +70,8 @@ func parseAcceptEncoding(value string, codings *[numCodings]coding) acceptedCodi
 }
 
 // choose selects the variant for a request. If the request accepts none, it gets the file itself,
-// even if it excludes that: like net/http and nginx, the handler never sends 406. choose returns nil
-// if there is no such file.
+// even if it excludes that: like net/http and nginx, the handler never sends 406. If there is no
+// such file, choose returns nil.
 func (h *Handler) choose(res *resource, header http.Header) *variant {
 	if !res.varies {
 		return res.identity

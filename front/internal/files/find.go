@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// servePath sends what a path leads to. If there is nothing, it has no effect and returns the status
-// and the place: 301 redirects to the path's other form, and 200 is a directory to list.
+// servePath sends what a path leads to. If there is nothing, it has no effect and returns the
+// status and the place: 301 redirects to the path's other form, and 200 is a directory to list.
 func (h *Handler) servePath(w http.ResponseWriter, r *http.Request, path string, returnsUnmet bool) (status int,
 	name string, dir bool) {
 	if res := h.cache.get(path); res != nil && h.fresh(res) {

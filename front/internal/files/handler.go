@@ -41,8 +41,8 @@ func New(c Config) (*Handler, error) {
 	return h, nil
 }
 
-// Close closes the directory and empties the cache. Later requests get 503; with ByPath they get the
-// files, which are not cached.
+// Close closes the directory and empties the cache. Later requests get 503; with ByPath they get
+// the files, which are not cached.
 func (h *Handler) Close() error {
 	h.cache.close()
 	h.absent.close()

@@ -123,8 +123,8 @@ func (h *Handler) loadVariants(res *resource, name string, o openedFile) (*resou
 	return res, 0
 }
 
-// loadVariant makes a variant of a file, which it closes. contentType is that of the original, for an
-// encoded variant.
+// loadVariant makes a variant of a file, which it closes. contentType is that of the original, for
+// an encoded variant.
 func (h *Handler) loadVariant(res *resource, name string, o openedFile, contentType string) (*variant, error) {
 	defer o.Close()
 	v := &variant{name: name, stamp: o.stamp, contentType: contentType}

@@ -29,8 +29,8 @@ func openPath(path string) (*os.File, error) { return openRegular(os.Stat, os.Op
 func (t *pathTree) stamp(name string) stamp { return stampIf(t.stat(name)) }
 
 // openRegular opens a regular file or a directory. Opening anything else might block. Another
-// process could replace the file by a pipe after the check; the nonblock flag covers that on systems
-// that have it.
+// process could replace the file by a pipe after the check; the nonblock flag covers that on
+// systems that have it.
 func openRegular(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error),
 	name string) (*os.File, error) {
 	info, err := stat(name)

@@ -90,7 +90,8 @@ func nameLength(text string) int {
 // MaxWeight is the greatest weight of an element in a list of a header field.
 const MaxWeight = 1000
 
-// ParseWeight parses the weight of such an element by its parameters, in thousandths: RFC 9110, 12.4.2.
+// ParseWeight parses the parameters of such an element, which are its weight, and returns it in
+// thousandths: RFC 9110, 12.4.2.
 func ParseWeight(parameters string) (q int, ok bool) {
 	parameters = strings.Trim(parameters, " \t")
 	if parameters == "" {
