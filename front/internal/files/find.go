@@ -46,7 +46,10 @@ func (h *Handler) lookup(k, name string, dir bool) (*resource, int) {
 			c.remove(res)
 		}
 	}
-	return h.flights.join(k, func() (*resource, int) { return h.load(k, name, dir) })
+	return h.flights.join(k, func() (*resource, int) {
+		defer h.flights.end(k)
+		return h.load(k, name, dir)
+	})
 }
 
 // flights are the keys that are being loaded.
@@ -55,15 +58,12 @@ type flights struct {
 	up map[string]func() (*resource, int)
 }
 
-// join calls load, or waits for another goroutine that does.
+// join calls load, which must call end, or waits for another goroutine that does.
 func (f *flights) join(key string, load func() (*resource, int)) (*resource, int) {
 	f.mu.Lock()
 	flight := f.up[key]
 	if flight == nil {
-		flight = sync.OnceValues(func() (*resource, int) {
-			defer f.end(key)
-			return load()
-		})
+		flight = sync.OnceValues(load)
 		f.up[key] = flight
 	}
 	f.mu.Unlock()

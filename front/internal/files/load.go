@@ -17,16 +17,18 @@ import (
 
 // load makes the resource of a key. If there is none, it returns the status.
 func (h *Handler) load(k, name string, dir bool) (*resource, int) {
-	res := &resource{key: k}
-	res.checked.Store(h.now())
+	began, byPath := h.now(), h.plan.config.ByPath
 	o, err := h.open(name)
+	if err != nil && (statusOf(err) != http.StatusNotFound || byPath && (dir || !h.plan.config.Compress.hasSiblings())) {
+		return nil, statusOf(err)
+	}
+	res := &resource{key: k}
+	res.checked.Store(began)
 	switch {
-	case err != nil && statusOf(err) == http.StatusNotFound && !h.plan.config.ByPath:
+	case err != nil && !byPath:
 		res.checks = []check{{name: name}}
 		h.absent.put(res)
 		return res, 0
-	case err != nil && (dir || statusOf(err) != http.StatusNotFound || !h.plan.config.Compress.hasSiblings()):
-		return nil, statusOf(err)
 	case err != nil: // an encoded variant may exist
 		res.checks = []check{{name: name}}
 	case o.info.IsDir() && dir: // a change of names in it does not concern the index
