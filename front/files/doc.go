@@ -2,9 +2,9 @@
 //
 //	h, err := files.New(files.Config{Dir: "public", Compress: files.Compress{Gzip: true}})
 //
-// Small files are in memory, also compressed; of large ones, descriptors stay open. The numbers and
-// bytes of both are limited. On Linux, inotify reports changes. Elsewhere, and where the limits of
-// watches are reached, files are checked every second.
+// Small files are in memory, also compressed, as far as Limits allow. A file is checked before a
+// response if the last check was a millisecond ago, so changes take effect at once. A new encoded
+// variant does within a second.
 //
 // No path and no symbolic link leads out of the directory: files are opened by openat2 with
 // RESOLVE_BENEATH, or by os.Root. Only regular files and directories are ever read, and checking

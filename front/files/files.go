@@ -55,11 +55,9 @@ type Compress struct {
 
 // Limits limit the resources of a Handler. Zero means the default.
 type Limits struct {
-	Resources   int   // cached paths; the default is 32,768
-	Bytes       int64 // memory of cached paths; the default is 128 MB
-	SmallFile   int64 // maximum size of a file in memory; the default is 256 KB
-	Descriptors int   // idle open files; the default is 256
-	Watches     int   // watched directories; the default is 4,096, negative means none
+	Resources int   // cached paths; the default is 32,768
+	Bytes     int64 // memory of cached paths; the default is 128 MB
+	SmallFile int64 // maximum size of a file in memory; the default is 256 KB
 }
 
 // Handler serves the files of a directory. It is safe for concurrent use.
@@ -74,7 +72,7 @@ type Handler struct{ files *files.Handler }
 
 // New returns a Handler. It fails if the Config is invalid, or if the directory cannot be opened.
 // New reads the system's table of media types. The process may change its root directory afterwards
-// if Dir is still valid there. Close stops the Handler's goroutines.
+// if Dir is still valid there.
 func New(c Config) (*Handler, error) {
 	h, err := files.New(files.Config{
 		Dir: c.Dir, Root: c.Root, Index: c.Index, Listing: c.Listing, Dotfiles: c.Dotfiles, Header: c.Header,
@@ -91,5 +89,5 @@ func New(c Config) (*Handler, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.files.ServeHTTP(w, r) }
 
-// Close stops the Handler's goroutines and closes its files. Later requests get 503.
+// Close closes the directory and empties the cache. Later requests get 503.
 func (h *Handler) Close() error { return h.files.Close() }

@@ -2,22 +2,13 @@ package files
 
 import (
 	"errors"
-	"net/http"
 	"os"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
-	"time"
 )
 
-// checkInterval is how long a resource is served without another check of its path, if the Config
-// has ByPath. A change becomes visible after that time at most. It is less than the time between
-// two requests of a client over a network. A file with 200,000 requests a second is checked by one
-// request in four.
-const checkInterval = 20 * time.Microsecond
-
-// pathTree opens files by their paths in the whole file system.
+// pathTree finds files by their paths in the whole file system, anew each time.
 type pathTree struct {
 	dir          string // the directory of names, without a final slash
 	disableLinks string // DisableSymlinks
@@ -33,12 +24,13 @@ func newPathTree(c Config) (*pathTree, error) {
 
 func (t *pathTree) path(name string) string { return t.dir + "/" + name }
 
-// open opens a file of any type. As in nginx, a cycle of links is reported as a link that is not
-// followed.
+func (t *pathTree) close() {}
+
+// open reports a cycle of links as a link that is not followed, as nginx does.
 func (t *pathTree) open(name string) (f *os.File, err error) {
 	path := t.path(name)
 	if kept, checks := t.trusted(path); checks {
-		f, err = t.openChecked(kept, path[len(kept):])
+		f, err = t.walk(kept, path[len(kept):], openFlags)
 	} else {
 		f, err = openPath(path)
 	}
@@ -66,23 +58,14 @@ func (t *pathTree) trusted(path string) (kept string, checks bool) {
 	return "", true
 }
 
-func (t *pathTree) kind(name string) Kind {
-	info, err := t.stat(name)
-	switch {
-	case err == nil && info.IsDir():
-		return Directory
-	case err == nil && info.Mode().IsRegular():
-		return File
-	case err != nil && statusOf(err) == http.StatusForbidden:
-		return Denied
-	}
-	return Nothing
-}
-
 func (t *pathTree) stat(name string) (info os.FileInfo, err error) {
 	path := t.path(name)
 	if kept, checks := t.trusted(path); checks {
-		info, err = t.statChecked(kept, path[len(kept):])
+		var f *os.File
+		if f, err = t.walk(kept, path[len(kept):], statFlags); err == nil {
+			defer f.Close()
+			info, err = f.Stat()
+		}
 	} else {
 		info, err = os.Stat(path)
 	}
@@ -96,62 +79,4 @@ func (t *pathTree) stat(name string) (info os.FileInfo, err error) {
 func Stat(path, disableSymlinks, symlinksFrom string) (os.FileInfo, error) {
 	t := &pathTree{disableLinks: disableSymlinks, from: symlinksFrom}
 	return t.stat(strings.TrimPrefix(path, "/"))
-}
-
-// checks are the paths that a resource depends on, with their stamps when the resource was loaded.
-// The list is empty if files are not found by path.
-type checks struct {
-	all  []pathCheck
-	last atomic.Int64 // start of the last check, in nanoseconds since the Handler was made
-}
-
-type pathCheck struct {
-	name  string
-	path  statPath
-	stamp stamp // zero if the file did not exist
-}
-
-func (l *checks) add(t *pathTree, name string, s stamp) {
-	l.all = append(l.all, pathCheck{name, newStatPath(t.path(name)), s})
-}
-
-// unchanged reports whether the paths still lead to the same files.
-func (l *checks) unchanged(t *pathTree) bool {
-	for i := range l.all {
-		one := &l.all[i]
-		now, err := stamp{}, error(nil)
-		if t.disableLinks == "" {
-			now, err = one.path.stamp()
-		} else if info, statErr := t.stat(one.name); statErr == nil {
-			now = newStamp(info)
-		} else {
-			err = statErr
-		}
-		if one.stamp == (stamp{}) {
-			if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-				return false
-			}
-		} else if err != nil || now != one.stamp {
-			return false
-		}
-	}
-	return true
-}
-
-// now returns the nanoseconds since the Handler was made.
-func (h *Handler) now() int64 { return int64(time.Since(h.began)) }
-
-// isUnchanged reports whether a resource found by path can be served, because its paths lead to the
-// same files. A file that had just been changed when it was read is read again: its times could not
-// show another change.
-func (h *Handler) isUnchanged(res *resource) bool {
-	now := h.now()
-	if now-res.checks.last.Load() < int64(checkInterval) {
-		return true
-	}
-	if res.unripe || len(res.checks.all) == 0 || !res.checks.unchanged(h.tree.paths) {
-		return false
-	}
-	res.checks.last.Store(now)
-	return true
 }

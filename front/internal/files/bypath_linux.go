@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,22 +14,6 @@ const statFlags = unix.O_PATH | unix.O_CLOEXEC
 
 // openPath opens a path like any program.
 func openPath(path string) (*os.File, error) { return os.OpenFile(path, openFlags, 0) }
-
-// openChecked opens a path whose prefix is trusted.
-func (t *pathTree) openChecked(trusted, rest string) (*os.File, error) {
-	return t.walk(trusted, rest, openFlags)
-}
-
-// statChecked returns information about a path whose prefix is trusted. The file need not be
-// readable.
-func (t *pathTree) statChecked(trusted, rest string) (os.FileInfo, error) {
-	f, err := t.walk(trusted, rest, statFlags)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Stat()
-}
 
 // walk opens a path name by name: it follows a link after the trusted prefix only if
 // DisableSymlinks allows it. It opens directories for searching only. It opens the last name with
@@ -104,21 +87,14 @@ func notLink(fd int) (int, error) {
 	return fd, nil
 }
 
-// statPath is a path for system calls. Thus a check allocates nothing.
-type statPath struct{ text []byte } // ends in NUL
-
-func newStatPath(path string) statPath { return statPath{append([]byte(path), 0)} }
-
-func (p statPath) stamp() (stamp, error) {
-	const mask = unix.STATX_BASIC_STATS
-	cwd, s := unix.AT_FDCWD, unix.Statx_t{}
-	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(cwd), uintptr(unsafe.Pointer(&p.text[0])),
-		unix.AT_STATX_SYNC_AS_STAT, mask, uintptr(unsafe.Pointer(&s)), 0)
-	if errno != 0 {
-		return stamp{}, errno
+// stamp makes a single system call and allocates nothing, unless links are checked.
+func (t *pathTree) stamp(name string) stamp {
+	if t.disableLinks != "" {
+		return stampIf(t.stat(name))
 	}
-	return stamp{
-		device: unix.Mkdev(s.Dev_major, s.Dev_minor), inode: s.Ino, links: uint64(s.Nlink), size: int64(s.Size),
-		modified: s.Mtime.Sec*1e9 + int64(s.Mtime.Nsec), changed: s.Ctime.Sec*1e9 + int64(s.Ctime.Nsec),
-	}, nil
+	var x unix.Statx_t
+	if statAt(unix.AT_FDCWD, 0, &x, t.dir, "/", name) != nil {
+		return stamp{}
+	}
+	return statxStamp(&x)
 }

@@ -3,7 +3,6 @@ package files
 import (
 	"hash/maphash"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -59,15 +58,12 @@ func (c *cache) find(key string) *resource {
 	return nil
 }
 
-// put stores a resource and replaces any other with its key. It calls onStored under mu, so that no
-// event can remove the resource meanwhile.
-func (c *cache) put(r *resource, onStored func()) {
+// put stores a resource and replaces any other with its key.
+func (c *cache) put(r *resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	onStored()
 	c.drop(c.find(r.key))
 	if c.closed || r.weight() > c.maxBytes {
-		r.retire()
 		return
 	}
 	for len(c.ring) > 0 && (len(c.ring) >= c.maxResources || c.bytes+r.weight() > c.maxBytes) {
@@ -77,17 +73,6 @@ func (c *cache) put(r *resource, onStored func()) {
 	r.at, r.charged = len(c.ring), r.weight()
 	c.ring = append(c.ring, r)
 	c.bytes += r.charged
-}
-
-// renew calls onStored if a resource is still stored, and reports whether it is.
-func (c *cache) renew(r *resource, onStored func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.find(r.key) != r {
-		return false
-	}
-	onStored()
-	return true
 }
 
 // grow records that a resource needs more memory, and reports whether it is still stored.
@@ -105,40 +90,22 @@ func (c *cache) grow(r *resource, by int64) bool {
 	return c.find(r.key) == r
 }
 
-// remove removes a key, if r is nil or is its resource.
-func (c *cache) remove(key string, r *resource) {
+// remove removes a resource, if it is still stored.
+func (c *cache) remove(r *resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if found := c.find(key); r == nil || found == r {
-		c.drop(found)
-	}
-}
-
-// removeBelow removes the keys that begin with prefix.
-func (c *cache) removeBelow(prefix string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := len(c.ring) - 1; i >= 0; i-- {
-		// drop moves the last one here, which was already checked
-		if strings.HasPrefix(c.ring[i].key, prefix) {
-			c.drop(c.ring[i])
-		}
+	if c.find(r.key) == r {
+		c.drop(r)
 	}
 }
 
 // close removes everything, and stores nothing more.
 func (c *cache) close() {
 	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.removeBelow("")
-}
-
-func (c *cache) each(f func(*resource)) {
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, r := range c.ring {
-		f(r)
+	c.closed = true
+	for len(c.ring) > 0 {
+		c.drop(c.ring[0])
 	}
 }
 
@@ -171,7 +138,6 @@ func (c *cache) drop(r *resource) {
 	c.ring[last] = nil
 	c.ring = c.ring[:last]
 	c.bytes -= r.charged
-	r.retire()
 }
 
 // evict removes the first unused resource that the hand finds. The hand marks resources as unused

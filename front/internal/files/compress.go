@@ -86,11 +86,11 @@ func (h *Handler) whole(v *variant) ([]byte, error) {
 	if v.content != nil || v.size == 0 {
 		return v.content, nil
 	}
-	f, err := h.borrow(v)
+	f, err := h.reopen(v)
 	if err != nil {
 		return nil, err
 	}
-	defer h.giveBack(v, f)
+	defer f.Close()
 	b := make([]byte, v.size)
 	if _, err := io.ReadFull(io.NewSectionReader(f, 0, v.size), b); err != nil {
 		return nil, err

@@ -49,18 +49,19 @@ type Config struct {
 // front/files.
 type Compress struct {
 	Siblings bool
-	// SiblingCodings restricts Siblings to some of "br", "zstd" and "gzip"; nil is all.
-	SiblingCodings []string
-	Gzip, Zstd     bool
+	// SiblingCodings restricts Siblings to some of "br", "zstd" and "gzip"; nil is all. With ByPath
+	// x need not exist. Those of AlwaysCodings are also sent to clients that do not accept them.
+	SiblingCodings, AlwaysCodings []string
+	Gzip, Zstd                    bool
 }
+
+func (c *Compress) hasSiblings() bool { return c.Siblings || len(c.AlwaysCodings) > 0 }
 
 // Limits limit the resources of a Handler. Zero means the default.
 type Limits struct {
-	Resources   int   // cached paths; the default is DefaultResources
-	Bytes       int64 // memory of cached paths; the default is DefaultBytes
-	SmallFile   int64 // maximum size of a file in memory; the default is DefaultSmallFile
-	Descriptors int   // idle open files; the default is DefaultDescriptors
-	Watches     int   // watched directories; the default is DefaultWatches, negative means none
+	Resources int   // cached paths; the default is DefaultResources
+	Bytes     int64 // memory of cached paths; the default is DefaultBytes
+	SmallFile int64 // maximum size of a file in memory; the default is DefaultSmallFile
 }
 
 const (
@@ -71,10 +72,6 @@ const (
 	// DefaultSmallFile is about where sendfile begins to cost less than a copy: sendfile requires
 	// two more writes, and Go moves other work to another thread meanwhile.
 	DefaultSmallFile = 256 << 10
-	// DefaultDescriptors leaves most of the usual limit of 1024 to connections.
-	DefaultDescriptors = 256
-	// DefaultWatches is half of the kernel's minimum per user.
-	DefaultWatches = 4096
 
 	maxAbsent      = 1024    // cached paths that do not exist
 	maxPath        = 4096    // bytes of a path: Linux's PATH_MAX
@@ -85,7 +82,6 @@ const (
 	maxListed      = 10_000  // names on a page
 	maxReloads     = 3       // attempts to read a file that keeps changing
 	maxIndex       = 16      // names of Index
-	maxIdle        = 32      // idle descriptors of a file
 	maxHeader      = 64      // fields of Header
 	sniffed        = 512     // bytes that http.DetectContentType uses
 	resourceWeight = 2 << 10 // bytes that a resource needs beside its contents, about
@@ -131,8 +127,9 @@ func compile(c Config) (*plan, error) {
 		gzipped:   {token: "gzip", suffix: ".gz", made: c.Compress.Gzip},
 	}
 	for i := range p.codings {
-		some := c.Compress.SiblingCodings
-		p.codings[i].sibling = c.Compress.Siblings && (some == nil || slices.Contains(some, p.codings[i].token))
+		coding, some := &p.codings[i], c.Compress.SiblingCodings
+		coding.always = slices.Contains(c.Compress.AlwaysCodings, coding.token)
+		coding.sibling = coding.always || c.Compress.Siblings && (some == nil || slices.Contains(some, coding.token))
 	}
 	var err error
 	p.always, err = fixed(c.Header)
@@ -167,10 +164,8 @@ func fixed(header http.Header) (all []field, err error) {
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Resources:   cmp.Or(l.Resources, DefaultResources),
-		Bytes:       cmp.Or(l.Bytes, DefaultBytes),
-		SmallFile:   cmp.Or(l.SmallFile, DefaultSmallFile),
-		Descriptors: cmp.Or(l.Descriptors, DefaultDescriptors),
-		Watches:     cmp.Or(l.Watches, DefaultWatches),
+		Resources: cmp.Or(l.Resources, DefaultResources),
+		Bytes:     cmp.Or(l.Bytes, DefaultBytes),
+		SmallFile: cmp.Or(l.SmallFile, DefaultSmallFile),
 	}
 }

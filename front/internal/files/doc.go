@@ -10,18 +10,15 @@
 // # Cache
 //
 // A resource is what a path leads to: the file's bytes and its encoded variants. Small files are in
-// memory; of large ones, descriptors stay open (descriptors.go). Numbers and bytes are limited. The
-// cache evicts what was not requested recently (cache.go).
+// memory; large ones are opened for each response, which costs at most 2 % of sending 300 KB.
+// Numbers and bytes are limited. The cache evicts what was not requested recently (cache.go).
 //
 // # Changes
 //
-// On Linux, inotify watches the directories of cached resources, and the directories above. Some
-// resources are checked every second: those behind symbolic links, with several hard links, or in a
-// directory that cannot be watched. All others are checked every minute, because the kernel does
-// not report changes by memory maps or over a network (watch_linux.go).
-//
-// With Config.ByPath nothing is watched. Each request checks the file's path, which costs at most
-// one system call in 20 microseconds per file (bypath.go).
+// A resource has the paths that it depends on, with their stamps: the file, its encoded variants,
+// and what did not exist beside it. A request checks them if the last check is old: 20 microseconds
+// if files are found by path, otherwise a millisecond, and a second for what did not exist
+// (check.go). So a file that is often requested is seldom checked.
 //
 // # Guarantees
 //

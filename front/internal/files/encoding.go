@@ -3,11 +3,14 @@ package files
 import (
 	"net/http"
 	"strings"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 type coding struct {
 	token, suffix string
 	sibling       bool // a file next to the original
+	always        bool // also sent to clients that do not accept it
 	made          bool // compressed by the handler
 }
 
@@ -18,6 +21,8 @@ const (
 	gzipped
 	numCodings
 )
+
+const alwaysWeight = grammar.MaxWeight + 1
 
 // acceptedCodings are the weights of an Accept-Encoding field in thousandths; -1 means none.
 type acceptedCodings struct {
@@ -37,7 +42,7 @@ func parseAcceptEncoding(value string, codings *[numCodings]coding) acceptedCodi
 		element, value, _ = strings.Cut(value, ",")
 		token, parameters, _ := strings.Cut(element, ";")
 		token = strings.Trim(token, " \t")
-		q, ok := quality(parameters)
+		q, ok := grammar.ParseWeight(parameters)
 		if !ok {
 			continue
 		}
@@ -64,41 +69,22 @@ func parseAcceptEncoding(value string, codings *[numCodings]coding) acceptedCodi
 	return w
 }
 
-// quality parses a weight in thousandths: RFC 9110, 12.4.2.
-func quality(parameters string) (q int, ok bool) {
-	parameters = strings.Trim(parameters, " \t")
-	if parameters == "" {
-		return 1000, true
-	}
-	name, value, _ := strings.Cut(parameters, "=")
-	if value = strings.Trim(value, " \t"); !strings.EqualFold(strings.Trim(name, " \t"), "q") || value == "" ||
-		len(value) > len("0.000") {
-		return 0, false
-	}
-	if value[0] != '0' && value[0] != '1' || len(value) > 1 && value[1] != '.' {
-		return 0, false
-	}
-	q = 1000 * int(value[0]-'0')
-	for i, unit := 2, 100; i < len(value); i, unit = i+1, unit/10 {
-		if value[i] < '0' || value[i] > '9' {
-			return 0, false
-		}
-		q += unit * int(value[i]-'0')
-	}
-	return q, q <= 1000
-}
-
 // choose selects the variant for a request. If the request accepts none, it gets the file itself,
-// even if it excludes that: like net/http and nginx, the handler never sends 406.
+// even if it excludes that: like net/http and nginx, the handler never sends 406. If there is no
+// such file, choose returns nil.
 func (h *Handler) choose(res *resource, header http.Header) *variant {
-	if !res.varies || len(header) == 0 {
+	if !res.varies {
 		return res.identity
 	}
-	value := strings.Join(header["Accept-Encoding"], ", ")
-	if value == "" {
-		return res.identity
+	w := parseAcceptEncoding(strings.Join(header["Accept-Encoding"], ", "), &h.plan.codings)
+	if res.identity == nil {
+		w.identity = -1
 	}
-	w := parseAcceptEncoding(value, &h.plan.codings)
+	for i := range w.codings {
+		if h.plan.codings[i].always {
+			w.codings[i] = alwaysWeight
+		}
+	}
 	for {
 		best := -1
 		for i, q := range w.codings {

@@ -1,8 +1,6 @@
 package files
 
 import (
-	"errors"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
@@ -11,14 +9,8 @@ import (
 	"sync"
 )
 
-// loadResult is the result of loading a path: a resource, or a status.
-type loadResult struct {
-	res    *resource
-	status int // 301 redirects to the path's other form; 200 is a directory to list
-}
-
-// servePath sends what a path leads to. If there is nothing, it has no effect and returns the status and
-// the place.
+// servePath sends what a path leads to. If there is nothing, it has no effect and returns the
+// status and the place: 301 redirects to the path's other form, and 200 is a directory to list.
 func (h *Handler) servePath(w http.ResponseWriter, r *http.Request, path string, returnsUnmet bool) (status int,
 	name string, dir bool) {
 	if res := h.cache.get(path); res != nil && h.fresh(res) {
@@ -26,67 +18,52 @@ func (h *Handler) servePath(w http.ResponseWriter, r *http.Request, path string,
 			return status, "", false
 		}
 	}
-	if name, dir, status = h.plan.place(path); status == 0 {
-		status = h.serve(w, r, name, dir, returnsUnmet)
+	if name, dir, status = h.plan.place(path); status != 0 {
+		return status, name, dir
 	}
-	return status, name, dir
-}
-
-// serve sends a resource. If there is none, it has no effect and returns the status.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir, returnsUnmet bool) (status int) {
 	k := key(name, dir)
 	for range maxReloads {
-		to := h.lookup(k, name, dir)
-		switch {
-		case to.res == nil:
-			return to.status
-		case to.res.absent:
-			return http.StatusNotFound
+		res, status := h.lookup(k, name, dir)
+		if res == nil {
+			return status, name, dir
 		}
-		if status, ok := h.respond(w, r, to.res, returnsUnmet); ok {
-			return status
+		if status, ok := h.respond(w, r, res, returnsUnmet); ok {
+			return status, name, dir
 		}
-		h.cache.remove(k, to.res)
+		h.cache.remove(res)
 	}
-	return http.StatusServiceUnavailable
+	return http.StatusServiceUnavailable, name, dir
 }
 
 // lookup returns a resource from the cache, or loads it. Concurrent requests for a key load it
-// once.
-func (h *Handler) lookup(k, name string, dir bool) loadResult {
-	old := h.cache.get(k)
-	if old != nil && h.fresh(old) {
-		return loadResult{res: old}
-	}
-	if none := h.absent.get(k); none != nil && h.fresh(none) {
-		return loadResult{res: none}
-	}
-	return h.flights.join(k, func() loadResult {
-		to := h.load(k, name, dir, old)
-		if to.status == http.StatusServiceUnavailable {
-			// the process may be out of descriptors: close the idle ones
-			h.sweep(true)
-			to = h.load(k, name, dir, old)
+// once. If there is no resource, lookup returns the status.
+func (h *Handler) lookup(k, name string, dir bool) (*resource, int) {
+	for _, c := range [...]*cache{h.cache, h.absent} {
+		if res := c.get(k); res != nil {
+			if h.fresh(res) {
+				return res, 0
+			}
+			c.remove(res)
 		}
-		return to
+	}
+	return h.flights.join(k, func() (*resource, int) {
+		defer h.flights.end(k)
+		return h.load(k, name, dir)
 	})
 }
 
 // flights are the keys that are being loaded.
 type flights struct {
 	mu sync.Mutex
-	up map[string]func() loadResult
+	up map[string]func() (*resource, int)
 }
 
-// join calls load, or waits for another goroutine that does.
-func (f *flights) join(key string, load func() loadResult) loadResult {
+// join calls load, which must call end, or waits for another goroutine that does.
+func (f *flights) join(key string, load func() (*resource, int)) (*resource, int) {
 	f.mu.Lock()
 	flight := f.up[key]
 	if flight == nil {
-		flight = sync.OnceValue(func() loadResult {
-			defer f.end(key)
-			return load()
-		})
+		flight = sync.OnceValues(load)
 		f.up[key] = flight
 	}
 	f.mu.Unlock()
@@ -97,78 +74,6 @@ func (f *flights) end(key string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.up, key)
-}
-
-// load loads the resource of a key. old is the resource that the cache has, or nil.
-func (h *Handler) load(k, name string, dir bool, old *resource) loadResult {
-	home := name
-	if !dir {
-		home = parent(name)
-	}
-	l := &loader{h: h, key: k, old: old, since: h.watch.events(), sure: h.watch.cover(home), began: h.now()}
-	o, err := l.open(name)
-	if err != nil {
-		return l.missing(err)
-	}
-	switch {
-	case o.info.IsDir() && dir:
-		_ = o.Close()
-		if o, err = l.openIndex(name); err != nil {
-			return loadResult{status: statusOf(err)}
-		}
-		if o.File == nil && h.plan.config.Listing {
-			return loadResult{status: http.StatusOK}
-		}
-		if o.File == nil {
-			return loadResult{status: http.StatusForbidden}
-		}
-	case o.info.IsDir() || dir:
-		_ = o.Close()
-		return loadResult{status: http.StatusMovedPermanently}
-	}
-	return l.file(o)
-}
-
-// open opens a file or directory. Through a link, the watcher could not tell which resource an
-// event concerns.
-func (l *loader) open(name string) (openedFile, error) {
-	o, err := l.h.tree.open(name)
-	l.sure = l.sure && o.plain
-	return o, err
-}
-
-// missing returns the status of what cannot be opened. It caches that the file does not exist, if
-// the watcher would report its creation.
-func (l *loader) missing(err error) loadResult {
-	l.h.cache.remove(l.key, nil)
-	if l.sure && errors.Is(err, fs.ErrNotExist) {
-		res := &resource{key: l.key, absent: true}
-		l.h.absent.put(res, func() { l.setUntil(res) })
-	}
-	return loadResult{status: statusOf(err)}
-}
-
-// openIndex opens the index of a directory. The result has no File if there is none.
-func (l *loader) openIndex(dir string) (openedFile, error) {
-	for _, name := range l.h.plan.config.Index {
-		o, err := l.open(path.Join(dir, name))
-		switch {
-		case err == nil && o.info.Mode().IsRegular():
-			return o, nil
-		case err == nil:
-			_ = o.Close()
-		case statusOf(err) != http.StatusNotFound:
-			return openedFile{}, err
-		}
-	}
-	return openedFile{}, nil
-}
-
-func parent(name string) string {
-	if dir := path.Dir(name); dir != "." {
-		return dir
-	}
-	return ""
 }
 
 // redirect redirects to the path with a final slash, or without one. The location is relative, so

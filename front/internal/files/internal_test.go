@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/http/httptest"
@@ -25,25 +26,24 @@ func resourceOf(key string, bytes int) *resource {
 func TestCacheStaysWithinItsLimits(t *testing.T) {
 	const most, size = 100, 10_000
 	c := newCache(most, 50*(size+resourceWeight+10))
-	onStored := func() {}
 	for i := range 5000 {
-		c.put(resourceOf(strconv.Itoa(i), size), onStored)
+		c.put(resourceOf(strconv.Itoa(i), size))
 		if i%10 == 0 {
-			c.put(resourceOf("popular", 10), onStored)
+			c.put(resourceOf("popular", 10))
 		}
 		testkit.Equal(t, c.get("popular") != nil, true, "the popular resource is there after", i)
 		testkit.Between(t, len(c.ring), 1, most, "resources")
 		testkit.Between(t, c.bytes, 1, c.maxBytes, "bytes")
 	}
 	testkit.Between(t, len(c.ring), 40, most, "stored resources of about 50")
-	c.put(resourceOf("giant", int(c.maxBytes)), onStored)
+	c.put(resourceOf("giant", int(c.maxBytes)))
 	testkit.Equal(t, c.get("giant"), nil, "a resource larger than the cache")
 	r := resourceOf("grows", 10)
-	c.put(r, onStored)
+	c.put(r)
 	r.encoded[0].Store(&variant{content: make([]byte, c.maxBytes)})
 	c.grow(r, c.maxBytes)
 	testkit.Between(t, c.bytes, 0, c.maxBytes, "bytes after growing")
-	c.removeBelow("")
+	c.close()
 	testkit.Equal(t, c.bytes, 0, "bytes of the empty cache")
 	testkit.Equal(t, len(c.ring), 0, "resources of the empty cache")
 	for i := range c.shards {
@@ -55,24 +55,18 @@ func TestCacheStaysWithinItsLimits(t *testing.T) {
 
 func TestCacheRemovesKeys(t *testing.T) {
 	c := newCache(100, 1<<20)
-	for _, k := range []string{"/", "/a", "/a/", "/a/b", "/a/b/c", "/ab"} {
-		c.put(resourceOf(k, 1), func() {})
+	for _, k := range []string{"/", "/a", "/b"} {
+		c.put(resourceOf(k, 1))
 	}
-	c.removeBelow("/a/")
-	for k, want := range map[string]bool{"/": true, "/a": true, "/a/": false, "/a/b": false, "/a/b/c": false,
-		"/ab": true} {
-		testkit.Equal(t, c.get(k) != nil, want, k)
-	}
+	c.remove(c.get("/b"))
+	testkit.Equal(t, c.get("/b"), nil, "a removed resource")
 	old := c.get("/a")
 	fresh := resourceOf("/a", 2)
-	c.put(fresh, func() {})
-	c.remove("/a", old)
+	c.put(fresh)
+	c.remove(old)
 	testkit.Equal(t, c.get("/a") == fresh, true, "the successor of a removed resource stays")
-	if !old.identity.files.retired || c.renew(old, func() {}) || !c.renew(fresh, func() {}) {
-		t.Error("the replaced resource is not retired")
-	}
 	c.close()
-	if c.put(resourceOf("/x", 1), func() {}); c.get("/x") != nil || c.get("/a") != nil {
+	if c.put(resourceOf("/x", 1)); c.get("/x") != nil || c.get("/a") != nil {
 		t.Error("a closed cache stores resources")
 	}
 }
@@ -85,10 +79,10 @@ func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 			for i := range 2000 {
 				k := "/" + strconv.Itoa((i*7+w)%80)
 				if c.get(k) == nil {
-					c.put(resourceOf(k, 100), func() {})
+					c.put(resourceOf(k, 100))
 				}
 				if i%50 == 0 {
-					c.remove(k, nil)
+					c.remove(cmp.Or(c.get(k), resourceOf(k, 0)))
 				}
 			}
 		})
@@ -180,33 +174,10 @@ func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 			t.Skip("the machine is too slow for this test")
 		}
 		res.identity.content = []byte("Content")
-		res.checks.last.Store(h.now() + int64(time.Hour))
+		res.checked.Store(h.now() + int64(time.Hour))
 		testkit.Equal(t, request(), "Content", "from memory, by path", byPath)
-		h.tick.Add(unwatchedTicks)
-		res.checks.last.Store(0)
+		res.checked.Store(-int64(time.Hour))
 		testkit.Equal(t, request(), "content", "ByPath", byPath, "with the same times")
-	}
-}
-
-// After an event during loading, a resource is valid for a short time only.
-func TestEventDuringLoadingShortensValidity(t *testing.T) {
-	h := handlerOf(t, Config{}, "x.txt", strings.Repeat("x", 10))
-	testkit.Equal(t, h.watch != nil, runtime.GOOS == "linux", "directories are watched")
-	if h.watch == nil {
-		return
-	}
-	for _, happens := range []bool{false, true} {
-		l := &loader{h: h, since: h.watch.events(), sure: true}
-		if happens {
-			testkit.Must(t, os.WriteFile(filepath.Join(h.plan.config.Dir, "y.txt"), nil, 0o644))
-			for h.watch.events() == l.since {
-				time.Sleep(time.Millisecond)
-			}
-		}
-		res := &resource{}
-		l.setUntil(res)
-		ticks := res.until.Load() - h.tick.Load()
-		testkit.Equal(t, ticks <= unwatchedTicks, happens, "the resource is valid for", ticks, "ticks, briefly")
 	}
 }
 

@@ -73,7 +73,7 @@ func (h *Handler) entries(dir string) (all []Entry, isCut bool, err error) {
 // readEntries reads a directory. It omits what would not be served, unless files are found by path:
 // then it lists what nginx lists.
 func (h *Handler) readEntries(dir string) (all []Entry, cut bool, err error) {
-	o, err := h.tree.open(dir)
+	o, err := h.open(dir)
 	if err != nil {
 		return nil, false, err
 	}
@@ -103,14 +103,14 @@ func (h *Handler) readEntries(dir string) (all []Entry, cut bool, err error) {
 
 // entry returns the entry of a name in a directory. A link counts as its target.
 func (h *Handler) entry(dir, name string) (Entry, bool) {
-	if !h.plan.mayServe(name, dir == "") || h.tree.paths != nil && name[0] == '.' {
+	if !h.plan.mayServe(name, dir == "") || h.plan.config.ByPath && name[0] == '.' {
 		return Entry{}, false
 	}
 	info, err := h.tree.stat(path.Join(dir, name))
-	if h.tree.paths != nil {
+	if h.plan.config.ByPath {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLink) {
 			// a dangling link, which nginx lists
-			info, err = os.Lstat(h.tree.paths.path(path.Join(dir, name)))
+			info, err = os.Lstat(h.plan.config.Dir + "/" + path.Join(dir, name))
 		}
 	} else if err == nil && (!info.IsDir() && !info.Mode().IsRegular() || info.Mode()&fs.ModePerm == 0) {
 		return Entry{}, false // it is not served, or no user may read it

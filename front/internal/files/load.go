@@ -15,160 +15,138 @@ import (
 	"time"
 )
 
-type loader struct {
-	h     *Handler
-	key   string
-	old   *resource // in the cache, or nil
-	since uint64    // the watcher's count of events before loading
-	sure  bool      // the watcher would report any change
-	began int64     // nanoseconds since the Handler was made
-}
-
-// setUntil sets how long a resource may be served without a check. No event is handled meanwhile.
-func (l *loader) setUntil(res *resource) {
-	res.checks.last.Store(l.began)
-	ticks := int64(unwatchedTicks)
-	if l.sure && l.h.watch.events() == l.since {
-		ticks = watchedTicks
+// load makes the resource of a key. If there is none, it returns the status.
+func (h *Handler) load(k, name string, dir bool) (*resource, int) {
+	began, byPath := h.now(), h.plan.config.ByPath
+	o, err := h.open(name)
+	if err != nil && (statusOf(err) != http.StatusNotFound || byPath && (dir || !h.plan.config.Compress.hasSiblings())) {
+		return nil, statusOf(err)
 	}
-	if res.unripe {
-		ticks = 1
-	}
-	res.until.Store(l.h.tick.Load() + ticks)
-}
-
-// file makes a resource of an open file, or confirms the old one.
-func (l *loader) file(o openedFile) loadResult {
-	siblings, err := l.openSiblings(o.name)
-	if err != nil {
+	res := &resource{key: k}
+	res.checked.Store(began)
+	switch {
+	case err != nil && !byPath:
+		res.checks = []check{{name: name}}
+		h.absent.put(res)
+		return res, 0
+	case err != nil: // an encoded variant may exist
+		res.checks = []check{{name: name}}
+	case o.info.IsDir() && dir: // a change of names in it does not concern the index
 		_ = o.Close()
-		return loadResult{status: statusOf(err)}
-	}
-	if l.unchanged(o, siblings) && l.h.cache.renew(l.old, func() { l.setUntil(l.old) }) {
-		l.h.giveBackOrClose(l.old.identity, o.File)
-		for i, s := range siblings {
-			if s.File != nil {
-				l.h.giveBackOrClose(l.old.encoded[i].Load(), s.File)
-			}
+		if name, o, err = h.openIndex(res, name); err != nil {
+			return nil, statusOf(err)
 		}
-		return loadResult{res: l.old}
+		if o.File == nil && h.plan.config.Listing {
+			return nil, http.StatusOK
+		}
+		if o.File == nil {
+			return nil, http.StatusForbidden
+		}
+	case o.info.IsDir() || dir:
+		_ = o.Close()
+		return nil, http.StatusMovedPermanently
+	default:
+		res.checks = []check{{name, o.stamp}}
 	}
-	res := &resource{key: l.key}
-	if res.identity, err = l.variant(res, o, ""); err != nil {
-		closeAll(siblings)
-		return loadResult{status: statusOf(err)}
+	return h.loadVariants(res, name, o)
+}
+
+// openIndex opens the index of a directory. The result has no File if there is none.
+func (h *Handler) openIndex(res *resource, dir string) (string, openedFile, error) {
+	for _, index := range h.plan.config.Index {
+		name := path.Join(dir, index)
+		h.addCheck(res, name)
+		o, err := h.open(name)
+		switch {
+		case err == nil && o.info.Mode().IsRegular():
+			return name, o, nil
+		case err == nil:
+			_ = o.Close()
+		case statusOf(err) != http.StatusNotFound:
+			return "", openedFile{}, err
+		}
 	}
-	coded := &l.h.plan.config.Compress
-	res.makes = (coded.Gzip || coded.Zstd) && compressible(res.identity.contentType, res.identity.size)
-	for i, s := range siblings {
-		l.addChecks(res, i, s)
-		if s.File == nil {
+	return "", openedFile{}, nil
+}
+
+// addCheck adds a name that need not exist to those that a resource depends on. It does so before
+// the name is opened: the first check notices a change in between.
+func (h *Handler) addCheck(res *resource, name string) (exists bool) {
+	s := h.tree.stamp(name)
+	res.checks = append(res.checks, check{name, s})
+	return s != stamp{}
+}
+
+// loadVariants reads an open file and its encoded variants, or only these if there is no file.
+func (h *Handler) loadVariants(res *resource, name string, o openedFile) (*resource, int) {
+	contentType := ""
+	if o.File != nil {
+		var err error
+		if res.identity, err = h.loadVariant(res, name, o, ""); err != nil {
+			return nil, statusOf(err)
+		}
+		contentType = res.identity.contentType
+		coded := &h.plan.config.Compress
+		res.makes = (coded.Gzip || coded.Zstd) && compressible(contentType, res.identity.size)
+		res.varies = res.makes
+	} else {
+		contentType = h.typeOf(name, nil)
+	}
+	for i, c := range h.plan.codings {
+		if !c.sibling || !h.addCheck(res, name+c.suffix) {
 			continue
 		}
-		v, err := l.variant(res, s, res.identity.contentType)
-		if err != nil {
-			continue // it was deleted or cannot be read: the file itself is enough
+		o, err := h.open(name + c.suffix)
+		if err == nil && o.info.IsDir() {
+			_ = o.Close()
+			continue
 		}
-		v.describe(l.h.plan, l.h.plan.codings[i].token, true)
+		var v *variant
+		if err == nil {
+			v, err = h.loadVariant(res, name+c.suffix, o, contentType)
+		}
+		if err != nil && statusOf(err) == http.StatusServiceUnavailable {
+			return nil, http.StatusServiceUnavailable
+		}
+		if err != nil {
+			continue // the file itself is enough
+		}
+		v.describe(h.plan, c.token, !c.always)
 		res.encoded[i].Store(v)
 		res.varies = true
 	}
-	res.varies = res.varies || res.makes
-	res.identity.describe(l.h.plan, "", res.varies)
-	l.h.cache.put(res, func() { l.setUntil(res) })
-	return loadResult{res: res}
+	switch {
+	case res.identity != nil:
+		res.identity.describe(h.plan, "", res.varies)
+	case !res.varies:
+		return nil, http.StatusNotFound
+	}
+	h.cache.put(res)
+	return res, 0
 }
 
-// addChecks records the paths that a resource found by path depends on: the file itself, and an
-// encoded variant or its absence.
-func (l *loader) addChecks(res *resource, i int, sibling openedFile) {
-	t := l.h.tree.paths
-	if t == nil {
-		return
-	}
-	if len(res.checks.all) == 0 {
-		res.checks.add(t, res.identity.name, res.identity.stamp)
-	}
-	if c := l.h.plan.codings[i]; c.sibling {
-		res.checks.add(t, res.identity.name+c.suffix, sibling.stamp)
-	}
-}
-
-// openSiblings opens the encoded variants next to a file.
-func (l *loader) openSiblings(name string) (all [numCodings]openedFile, err error) {
-	for i, c := range l.h.plan.codings {
-		if !c.sibling {
-			continue
-		}
-		o, err := l.open(name + c.suffix)
-		switch {
-		case err == nil && o.info.IsDir():
-			_ = o.Close()
-		case err == nil:
-			all[i] = o
-		case statusOf(err) == http.StatusServiceUnavailable:
-			closeAll(all)
-			return all, err
-		}
-	}
-	return all, nil
-}
-
-func closeAll(all [numCodings]openedFile) {
-	for _, o := range all {
-		if o.File != nil {
-			_ = o.Close()
-		}
-	}
-}
-
-// unchanged reports whether the files are those of the old resource. Variants that the handler
-// compressed are valid if the file is unchanged.
-func (l *loader) unchanged(o openedFile, siblings [numCodings]openedFile) bool {
-	if l.old == nil || l.old.absent || l.old.unripe || l.old.identity.stamp != o.stamp ||
-		l.old.identity.name != o.name {
-		return false
-	}
-	for i := range siblings {
-		v := l.old.encoded[i].Load()
-		before := v != nil && v.name != ""
-		if has := siblings[i].File != nil; has != before || has && siblings[i].stamp != v.stamp {
-			return false
-		}
-	}
-	return true
-}
-
-// variant makes a variant of a file. It either keeps the file or closes it. contentType is that of
-// the original, for a sibling.
-func (l *loader) variant(res *resource, o openedFile, contentType string) (*variant, error) {
-	v := &variant{name: o.name, stamp: o.stamp, contentType: contentType}
-	// a change by another name is reported in another directory
-	l.sure = l.sure && v.stamp.links <= 1
-	if err := v.read(o.File, l.h.plan.config.Limits.SmallFile, res); err != nil {
-		_ = o.Close()
+// loadVariant makes a variant of a file, which it closes. contentType is that of the original, for
+// an encoded variant.
+func (h *Handler) loadVariant(res *resource, name string, o openedFile, contentType string) (*variant, error) {
+	defer o.Close()
+	v := &variant{name: name, stamp: o.stamp, contentType: contentType}
+	if err := v.read(o.File, h.plan.config.Limits.SmallFile, res); err != nil {
 		return nil, err
 	}
 	if v.contentType == "" {
-		v.contentType = l.h.typeOf(o.name, v.beginning(o.File))
+		v.contentType = h.typeOf(name, v.beginning(o.File))
 	}
 	v.size = v.stamp.size
 	if modified := time.Unix(0, v.stamp.modified).Truncate(time.Second); modified.Unix() > 0 &&
 		!modified.After(time.Now()) {
 		v.modified = modified // a time later than Date must not be sent: RFC 9110, 8.8.2.1
 	}
-	inMemory := v.content != nil || v.size == 0
 	switch {
-	case l.h.plan.config.NoEtag:
-	case inMemory:
+	case h.plan.config.NoEtag:
+	case v.content != nil || v.size == 0:
 		v.etag = contentETag(v.content)
 	default:
 		v.etag = stampETag(v.stamp)
-	}
-	if inMemory {
-		_ = o.Close()
-	} else {
-		l.h.giveBack(v, o.File)
 	}
 	return v, nil
 }
@@ -282,13 +260,4 @@ func stampETag(s stamp) string {
 func tag(sum [sha256.Size]byte) string {
 	const enough = 12 // bytes
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:enough]) + `"`
-}
-
-// giveBackOrClose keeps a descriptor of a file that is sent from it.
-func (h *Handler) giveBackOrClose(v *variant, f *os.File) {
-	if v == nil || v.content != nil || v.size == 0 {
-		_ = f.Close()
-		return
-	}
-	h.giveBack(v, f)
 }

@@ -12,15 +12,14 @@ import (
 // resource is what a key leads to. Only its atomic fields change.
 type resource struct {
 	key      string
-	absent   bool     // the file does not exist
-	identity *variant // the file itself
+	identity *variant // the file itself; nil if it does not exist
 	varies   bool     // there are other variants, or may be
 	makes    bool     // the handler compresses variants
 	unripe   bool     // the file had just changed: equal times prove nothing
 
-	until  atomic.Int64 // the tick of the next check
-	used   atomic.Bool  // since the cache's hand passed
-	checks checks       // replaces until if files are found by path
+	used    atomic.Bool  // since the cache's hand passed
+	checked atomic.Int64 // start of the last check, in nanoseconds since the Handler was made
+	checks  []check
 
 	making  sync.Mutex // held while a variant is compressed
 	encoded [numCodings]atomic.Pointer[variant]
@@ -41,7 +40,6 @@ type variant struct {
 	values            int       // number of values in fields
 
 	content []byte // if it is in memory
-	files   descriptors
 }
 
 // field is a header field. Its values are shared: a ResponseWriter gets a copy.
@@ -113,21 +111,4 @@ func (r *resource) weight() int64 {
 		}
 	}
 	return w
-}
-
-// retire closes the idle descriptors of a resource that has left the cache. Responses that use it
-// may finish.
-func (r *resource) retire() {
-	r.eachVariant(func(v *variant) { v.files.retire() })
-}
-
-func (r *resource) eachVariant(f func(*variant)) {
-	if r.identity != nil {
-		f(r.identity)
-	}
-	for i := range r.encoded {
-		if v := r.encoded[i].Load(); v != nil {
-			f(v)
-		}
-	}
 }

@@ -21,6 +21,12 @@ const (
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource, returnsUnmet bool) (status int,
 	ok bool) {
 	v := h.choose(res, r.Header)
+	if v == nil {
+		if res.varies { // other clients get the file
+			w.Header().Add("Vary", "Accept-Encoding")
+		}
+		return http.StatusNotFound, true
+	}
 	o := byterange.Selection{Status: http.StatusOK}
 	if len(r.Header) > 0 && byterange.MaySelect(r.Header) {
 		by := h.plan.config.Selector
@@ -29,14 +35,14 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 		}
 		o = by.Select(r.Header, v.etag, v.modified, v.size)
 	}
-	body := r.Method != http.MethodHead && (o.Status == http.StatusOK || o.Status == http.StatusPartialContent)
-	if body && v.content == nil && v.size > 0 {
-		f, err := h.borrow(v)
-		if err != nil {
+	body := r.Method != http.MethodHead && v.size > 0 && !o.IsUnmet() && o.Status != http.StatusNotModified
+	var f *os.File
+	if body && v.content == nil {
+		var err error
+		if f, err = h.reopen(v); err != nil {
 			return 0, false
 		}
-		h.sendFile(w, v, o, f)
-		return 0, true
+		defer f.Close()
 	}
 	header := w.Header()
 	if returnsUnmet && o.IsUnmet() {
@@ -48,11 +54,13 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 	if o.IsUnmet() {
 		header["Content-Length"] = []string{"0"}
 	}
-	if o.Status != http.StatusOK { // otherwise the first Write implies it
+	if o.Status != http.StatusOK || f != nil { // otherwise the first Write implies it
 		w.WriteHeader(o.Status)
 	}
 	switch {
-	case !body || v.size == 0:
+	case !body:
+	case f != nil:
+		h.sendFile(w, v, f, parts)
 	case parts == nil:
 		_, _ = w.Write(v.content)
 	default:
@@ -68,28 +76,31 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 // sendFile sends a file that is not in memory. If the file changes, ends early or cannot be read,
 // sendFile closes the connection, because the length has already been sent. It does so by a panic
 // that servers do not log.
-func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o byterange.Selection, f *os.File) {
-	sent := false
-	defer func() {
-		if sent {
-			h.giveBack(v, f)
-		} else {
-			_ = f.Close()
-		}
-	}()
-	header := w.Header()
-	v.set(header)
-	parts := o.SetHeader(header)
+func (h *Handler) sendFile(w http.ResponseWriter, v *variant, f *os.File, parts []byterange.Part) {
 	if parts == nil {
 		parts = []byterange.Part{{Range: byterange.Range{Length: v.size}}}
 	}
-	w.WriteHeader(o.Status)
 	for i, p := range parts {
 		if err := h.sendPart(w, v, f, p, i == len(parts)-1); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	sent = true
+}
+
+// errChanged reports that a file is no longer the one that was loaded.
+var errChanged = errors.New("file has changed")
+
+// reopen opens a variant's file.
+func (h *Handler) reopen(v *variant) (*os.File, error) {
+	o, err := h.open(v.name)
+	if err != nil {
+		return nil, err
+	}
+	if o.stamp != v.stamp {
+		_ = o.Close()
+		return nil, errChanged
+	}
+	return o.File, nil
 }
 
 // sendPart sends a part of a file. It sends the last bytes of the last part after a check of the

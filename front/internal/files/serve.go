@@ -13,19 +13,14 @@ const (
 	Denied                // no permission, with ByPath
 )
 
-// ServePath serves GET and HEAD requests like ServeHTTP, but for another path, and only files and
-// directory listings. Otherwise it returns the status that describes the result, and writes
-// nothing. 301 means that a directory's path lacks the final slash, or that a file's path has one.
-// For 412 and 416 it also returns the status, after setting Content-Range. 0 means that the
-// response is complete.
+// ServePath serves GET and HEAD requests like ServeHTTP, but for another path, and only files.
+// Otherwise it returns the status that describes the result, and writes nothing. 301 means that a
+// directory's path lacks the final slash, or that a file's path has one. For 412 and 416 it also
+// returns the status, after setting Content-Range. 0 means that the response is complete.
 //
 // It uses the request's method and header.
 func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string) (status int) {
-	status, name, _ := h.servePath(w, r, path, true)
-	if status == http.StatusOK {
-		h.list(w, r, name)
-		return 0
-	}
+	status, _, _ = h.servePath(w, r, path, true)
 	return status
 }
 
@@ -38,13 +33,22 @@ func (h *Handler) Kind(path string) Kind {
 	if status != 0 {
 		return Nothing
 	}
-	return h.tree.paths.kind(name)
+	info, err := h.tree.stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return Directory
+	case err == nil && info.Mode().IsRegular():
+		return File
+	case err != nil && statusOf(err) == http.StatusForbidden:
+		return Denied
+	}
+	return Nothing
 }
 
 // kind returns the kind of a cached key: a key with a final slash is a directory with its index.
 func (r *resource) kind() Kind {
 	switch {
-	case r.absent:
+	case r.identity == nil:
 		return Nothing
 	case r.key[len(r.key)-1] == '/':
 		return Directory

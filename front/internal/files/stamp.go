@@ -7,9 +7,9 @@ import (
 
 // stamp identifies a version of a file.
 type stamp struct {
-	device, inode, links uint64 // zero if the system has none
-	size                 int64
-	modified, changed    int64 // nanoseconds since 1970; changed is zero if the system has none
+	device, inode     uint64 // zero if the system has none
+	size              int64
+	modified, changed int64 // nanoseconds since 1970; changed is zero if the system has none
 }
 
 // settle is the time after a change when another change cannot have the same time. Kernels record
@@ -35,6 +35,14 @@ func stampOf(f source) (stamp, error) {
 		return stamp{}, err
 	}
 	return newStamp(info), nil
+}
+
+// stampIf returns the stamp of a file, or zero if there is an error.
+func stampIf(info fs.FileInfo, err error) stamp {
+	if err != nil {
+		return stamp{}
+	}
+	return newStamp(info)
 }
 
 // Version identifies a version of a file. It is comparable.

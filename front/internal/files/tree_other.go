@@ -3,21 +3,47 @@
 package files
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
 
-// openAny opens a regular file or a directory. Opening anything else might block. Another process
-// could replace the file by a pipe after the check; the nonblock flag covers that on systems that
-// have it.
-func (t *tree) openAny(name string) (f *os.File, plain bool, err error) {
-	info, err := t.root.Stat(name)
+const (
+	openFlags = os.O_RDONLY | syscall.O_NONBLOCK
+	statFlags = openFlags
+)
+
+func (t *rootTree) open(name string) (*os.File, error) {
+	if t.noLinks {
+		return nil, errLink
+	}
+	return openRegular(t.root.Stat, t.root.OpenFile, cmp.Or(name, "."))
+}
+
+func (t *rootTree) stamp(name string) stamp { return stampIf(t.stat(name)) }
+
+func openPath(path string) (*os.File, error) { return openRegular(os.Stat, os.OpenFile, path) }
+
+func (t *pathTree) stamp(name string) stamp { return stampIf(t.stat(name)) }
+
+// openRegular opens a regular file or a directory. Opening anything else might block. Another
+// process could replace the file by a pipe after the check; the nonblock flag covers that on
+// systems that have it.
+func openRegular(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error),
+	name string) (*os.File, error) {
+	info, err := stat(name)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, false, errIrregular
+		return nil, errIrregular
 	}
-	f, err = t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	return f, false, err
+	return open(name, openFlags, 0)
+}
+
+// walk is never called here: newPathTree rejects what would require it.
+func (t *pathTree) walk(string, string, int) (*os.File, error) {
+	return nil, errors.New("files: BUG: symbolic links cannot be checked on this system")
 }

@@ -86,3 +86,31 @@ func nameLength(text string) int {
 	}
 	return len(text)
 }
+
+// MaxWeight is the greatest weight of an element in a list of a header field.
+const MaxWeight = 1000
+
+// ParseWeight parses the parameters of such an element, which are its weight, and returns it in
+// thousandths: RFC 9110, 12.4.2.
+func ParseWeight(parameters string) (q int, ok bool) {
+	parameters = strings.Trim(parameters, " \t")
+	if parameters == "" {
+		return MaxWeight, true
+	}
+	name, value, _ := strings.Cut(parameters, "=")
+	if value = strings.Trim(value, " \t"); !strings.EqualFold(strings.Trim(name, " \t"), "q") || value == "" ||
+		len(value) > len("0.000") {
+		return 0, false
+	}
+	if value[0] != '0' && value[0] != '1' || len(value) > 1 && value[1] != '.' {
+		return 0, false
+	}
+	q = 1000 * int(value[0]-'0')
+	for i, unit := 2, 100; i < len(value); i, unit = i+1, unit/10 {
+		if value[i] < '0' || value[i] > '9' {
+			return 0, false
+		}
+		q += unit * int(value[i]-'0')
+	}
+	return q, q <= MaxWeight
+}

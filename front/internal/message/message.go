@@ -88,31 +88,14 @@ func AcceptsCoding(values []string, coding string) bool {
 		for value != "" {
 			var element string
 			element, value, _ = strings.Cut(value, ",")
-			name, parameter, weighed := strings.Cut(element, ";")
-			if !strings.EqualFold(strings.Trim(name, " \t"), coding) {
-				continue
+			name, parameters, _ := strings.Cut(element, ";")
+			if strings.EqualFold(strings.Trim(name, " \t"), coding) {
+				q, ok := grammar.ParseWeight(parameters)
+				return ok && q > 0
 			}
-			parameter = strings.Trim(parameter, " \t")
-			if !weighed || parameter == "" {
-				return true
-			}
-			q, ok := strings.CutPrefix(strings.ToLower(parameter), "q=")
-			return ok && positiveWeight(q)
 		}
 	}
 	return false
-}
-
-// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is valid and not zero.
-func positiveWeight(q string) bool {
-	if q == "" || len(q) > len("0.000") || q[0] != '0' && q[0] != '1' || len(q) > 1 && q[1] != '.' {
-		return false
-	}
-	digits := strings.Trim(q[min(len(q), 2):], "0")
-	if q[0] == '1' {
-		return digits == ""
-	}
-	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // AddVary adds Accept-Encoding to Vary.

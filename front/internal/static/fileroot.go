@@ -13,7 +13,7 @@ import (
 )
 
 // fileRoots holds handlers of a directory for each trusted prefix (disable_symlinks from=), if that
-// has variables. The least recently used are closed, which responses survive.
+// has variables. The least recently used are dropped.
 type fileRoots struct {
 	mu    sync.Mutex
 	roots *simplelru.LRU[string, *files.Handler] // by the trusted prefix
@@ -24,7 +24,7 @@ const maxRoots = 32
 
 func newFileRoots() *fileRoots {
 	r := new(fileRoots)
-	r.roots, _ = simplelru.NewLRU(maxRoots, func(_ string, h *files.Handler) { _ = h.Close() })
+	r.roots, _ = simplelru.NewLRU[string, *files.Handler](maxRoots, nil)
 	return r
 }
 
@@ -54,7 +54,6 @@ type fileLimitsKey struct{}
 func shareOf(n int) files.Limits {
 	return files.Limits{
 		Resources: max(files.DefaultResources/n, 64), Bytes: max(files.DefaultBytes/int64(n), 1<<20),
-		Descriptors: max(files.DefaultDescriptors/n, 4),
 	}
 }
 
@@ -73,10 +72,4 @@ func (r *fileRoots) handler(f *fileSet, from string) *files.Handler {
 	}
 	r.roots.Add(from, h)
 	return h
-}
-
-func (r *fileRoots) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.roots.Purge()
 }

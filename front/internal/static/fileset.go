@@ -28,9 +28,8 @@ type fileSet struct {
 	roots   *fileRoots     // handlers by from; nil if from is constant
 	config  files.Config   // of handler and roots, without TypeOf
 
-	index         []core.Text
-	precompressed []precompressed
-	types         *mediatype.Table
+	index []core.Text
+	types *mediatype.Table
 }
 
 // FilesModule serves files: root, alias, index, autoindex, and others. They are the content of
@@ -103,7 +102,7 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 		contentType = f.types.TypeOf(x.Path)
 	}
 	r := x.WithConditions(fileRequest(x), contentType)
-	switch status := f.servePath(x, r, &p); status {
+	switch status := p.handler.ServePath(&x.Response, r, p.name); status {
 	case 0:
 		return core.Responded
 	case http.StatusMovedPermanently:
@@ -345,8 +344,7 @@ func compileFiles(c *core.Compiler, loc *core.Location, from *conf.Location) *fi
 
 func newFiles(c *core.Compiler, key filesKey) *fileSet {
 	s := &key.rules.Settings.Files
-	f := &fileSet{types: key.rules.Types, precompressed: precompressedOf(s),
-		prefix: key.prefix, alias: s.Alias != "", from: key.rules.LinksFrom}
+	f := &fileSet{types: key.rules.Types, prefix: key.prefix, alias: s.Alias != "", from: key.rules.LinksFrom}
 	if !slices.Contains([]string{"", "html", "json"}, s.ListingFormat) {
 		c.Failf("autoindex_format: invalid format %q: want html or json", s.ListingFormat)
 	}
@@ -357,8 +355,9 @@ func newFiles(c *core.Compiler, key filesKey) *fileSet {
 	root := cmp.Or(s.Alias, s.Root)
 	f.index, f.root = c.Texts("index", index), c.Text("root", root)
 	f.config = files.Config{
-		Index: []string{}, Listing: s.Listing, Dotfiles: true, ByPath: true,
-		Compress:        files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
+		Index: []string{}, Dotfiles: true, ByPath: true,
+		Compress: files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed,
+			AlwaysCodings: s.PrecompressedAlways},
 		DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, Selector: key.rules.Selector(),
 	}
 	if root != "" {
@@ -386,11 +385,9 @@ func openRoot(c *core.Compiler, f *fileSet, used bool) {
 	}
 	f.config.Dir, f.config.Limits = f.dir, fileLimits(c)
 	if !f.from.Constant() {
-		probe, err := f.open(f.config) // those that requests need differ in symlinksFrom only
+		_, err := f.open(f.config) // those that requests need differ in SymlinksFrom only
 		c.Check("", err)
-		_ = probe.Close()
 		f.roots = newFileRoots()
-		c.Plan.Releases = append(c.Plan.Releases, f.roots.close)
 		return
 	}
 	f.config.SymlinksFrom = f.from.Literal
