@@ -81,11 +81,11 @@ func TestResetStreamIsInvalidHeader(t *testing.T) {
 func TestGRPCSchemeMayComeFromVariables(t *testing.T) {
 	plain, secure := startHTTP2(t, false), startHTTP2(t, true)
 	a := serveConf(t, fmt.Sprintf("upstream two { server %s; }", plain), `location / { grpc_pass $arg_to; }
-		location /scheme { grpc_pass ${arg_s}two; }`)
+		location /scheme { grpc_pass ${arg_s}two; } location /if { if ($args) { grpc_pass two; } }`)
 	for query, want := range map[string]int{
 		"/?to=" + plain: 200, "/?to=grpc://" + plain: 200, "/?to=GRPC://" + plain: 200, "/?to=grpcs://" + secure: 200,
 		"/?to=two": 200, "/?to=grpc://two": 200, "/?to=http://" + plain: 500, "/?to=": 500, "/?to=grpcs://" + plain: 502,
-		"/scheme?s=grpc://": 200, "/scheme": 200, "/scheme?s=grpcs://": 502,
+		"/scheme?s=grpc://": 200, "/scheme": 200, "/scheme?s=grpcs://": 502, "/if?x": 200,
 	} {
 		a.get(query).is(t, want)
 	}

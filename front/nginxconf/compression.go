@@ -6,14 +6,6 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// gzip translates gzip and what belongs to it; nil is off.
-func (t *translator) gzip(s *scope) *conf.Gzip {
-	if !s.flag("gzip", false) {
-		return nil
-	}
-	return gzipOf(s)
-}
-
 // compression translates the directives of ngx_brotli or zstd-nginx-module; nil is off.
 func compression(s *scope, name string) *conf.Compression {
 	if !s.flag(name, false) {
@@ -28,17 +20,12 @@ func compression(s *scope, name string) *conf.Compression {
 	return c
 }
 
-// gunzip translates gunzip. Clients that would not get a compressed response get a decompressed
-// one.
-func (t *translator) gunzip(s *scope) *conf.Gzip {
-	if !s.flag("gunzip", false) {
+// gzip translates gzip or gunzip and what belongs to it; nil is off. With gunzip, clients that would
+// not get a compressed response get a decompressed one.
+func gzip(s *scope, name string) *conf.Gzip {
+	if !s.flag(name, false) {
 		return nil
 	}
-	g := gzipOf(s)
-	return &conf.Gzip{Vary: g.Vary, Proxied: g.Proxied, HTTP10: g.HTTP10, Disable: g.Disable}
-}
-
-func gzipOf(s *scope) *conf.Gzip {
 	g := &conf.Gzip{
 		Level: s.number("gzip_comp_level", 0), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
 		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),

@@ -111,7 +111,7 @@ func (t *translator) checkUnused(s *scope) {
 // oneContent checks that a location has only one content handler.
 func (t *translator) oneContent(s *scope) {
 	var first string
-	for _, name := range []string{"proxy_pass", "fastcgi_pass", "stub_status", "empty_gif"} {
+	for _, name := range []string{"proxy_pass", "fastcgi_pass", "grpc_pass", "stub_status", "empty_gif"} {
 		if own := s.own(name); own == nil {
 			continue
 		} else if first != "" {

@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -88,20 +89,14 @@ func (t *translator) accessLog(d *syntax.Directive) (conf.Log, bool) {
 	default:
 		log.Path = t.path(d, log.Path)
 	}
-	rest, isGzip := d.Args[1:], false
+	rest := d.Args[1:]
 	if len(rest) > 0 && !strings.HasPrefix(rest[0], "if=") {
 		if log.Format = rest[0]; t.ok() && !t.formats[log.Format] {
 			t.errorf(d, "unknown log format %s (no log_format defines it)", grammar.Quote(log.Format))
 		}
 		rest = rest[1:]
 	}
-	gzip := func(name string) param {
-		unsupported := t.unsupportedParam(d, name, "let logrotate compress the file")
-		return param{name, func(text string) error {
-			isGzip = true
-			return unsupported.set(text)
-		}}
-	}
+	const compressed = "let logrotate compress the file"
 	t.params(d, rest,
 		value("if=", &log.If, func(text string) (conf.Text, error) { return t.reportedText(d, text), nil }),
 		t.ignoredParam(d, "buffer=", "lines are always buffered, in limited memory", func(text string) error {
@@ -113,8 +108,8 @@ func (t *translator) accessLog(d *syntax.Directive) (conf.Log, bool) {
 		t.ignoredParam(d, "flush=", "lines are written as soon as possible", func(text string) error {
 			return aboveZero(grammar.ParseTime(text))
 		}),
-		gzip("gzip"), gzip("gzip="))
-	if isGzip {
+		t.unsupportedParam(d, "gzip", compressed), t.unsupportedParam(d, "gzip=", compressed))
+	if slices.ContainsFunc(rest, func(arg string) bool { return arg == "gzip" || strings.HasPrefix(arg, "gzip=") }) {
 		return log, false
 	}
 	if log.Format == "combined" {

@@ -125,6 +125,7 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{"server { location / { grpc_pass u; health_check; } }", "requires proxy_pass"},
 		{"server { location / { fastcgi_pass u; health_check; } }", "requires proxy_pass"},
 		{"server { location / { health_check; } }", "requires proxy_pass"},
+		{"server { location / { proxy_pass http://u; grpc_pass u; } }", "conflicts with proxy_pass"},
 		{"server { location / { proxy_pass http://u; health_check port=81-82; } }", "port"},
 		{"server { location / { proxy_pass http://u; health_check port=0; } }", "port"},
 		{"server { location / { proxy_pass http://u; health_check port; } }", "port"},

@@ -17,7 +17,7 @@ import (
 // and what is compiled of it, connections by TLS included.
 func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 	if s != here.scope || len(t.closing) > 0 || from.own("health_check") != nil || // each location has checks of its own
-		from.own("proxy_pass") == nil && from.own("grpc_pass") == nil && from.own("fastcgi_pass") == nil {
+		!from.passes() {
 		t.translatePasses(from, s, l, here)
 		return
 	}
@@ -30,6 +30,11 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 	if t.messages() == before {
 		t.sharedProxies[key] = l.Proxy
 	}
+}
+
+// passes reports whether a block names an upstream itself.
+func (s *scope) passes() bool {
+	return s.own("proxy_pass") != nil || s.own("fastcgi_pass") != nil || s.own("grpc_pass") != nil
 }
 
 func (t *translator) translatePasses(from, s *scope, l *conf.Location, here *place) {

@@ -93,7 +93,7 @@ func (t *translator) condition(d *syntax.Directive, s *scope, here *place) conf.
 func (t *translator) locationOfIf(d *syntax.Directive, s *scope, here *place) *conf.Location {
 	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.Place(), Settings: t.settings(s, here)}
 	from := s
-	if s.own("proxy_pass") == nil && s.own("fastcgi_pass") == nil {
+	if !s.passes() {
 		from = s.outer // the outer location's content handler serves it
 	}
 	l.Empty = from.own("empty_gif") != nil

@@ -27,21 +27,11 @@ func (t *translator) upstream(d *syntax.Directive, http *scope) {
 	}
 	u.Keepalive = s.number("keepalive", 0)
 	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
-	u.KeepaliveRequests = s.number("keepalive_requests", 0)
-	if isZero(s, "keepalive_requests") || isZero(s, "keepalive_timeout") {
-		u.KeepaliveRequests = 1 // as in nginx, no idle connection is kept then
+	// as in nginx, no idle connection is kept if either is 0
+	if u.KeepaliveRequests = s.number("keepalive_requests", 1); u.KeepaliveTimeout == 1 {
+		u.KeepaliveRequests = 1
 	}
 	t.config.Upstreams = append(t.config.Upstreams, u)
-}
-
-// isZero reports whether a directive exists with zero as its number or time.
-func isZero(s *scope, name string) bool {
-	d := s.one(name)
-	if d == nil {
-		return false
-	}
-	t, err := grammar.ParseTime(d.Args[0])
-	return err == nil && t == 0
 }
 
 // balance finds the load balancing method: a directive that the table marks as a balancer. As in
