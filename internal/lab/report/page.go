@@ -3,7 +3,6 @@ package report
 import (
 	_ "embed"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -16,21 +15,10 @@ import (
 //go:embed page.css
 var styles string
 
-func (a *Report) writePage(w io.Writer) error { return write(w, a.document().Page(styles)) }
+func (a *Report) page() string { return a.document().Page(styles) }
 
-// WriteText writes the whole report for a terminal.
-func (a *Report) WriteText(w io.Writer) error {
-	return write(w, a.document().Text(document.Form{}))
-}
-
-func (a *Report) writeMarkdown(w io.Writer) error {
-	return write(w, a.document().Text(document.Form{Markdown: true}))
-}
-
-func write(w io.Writer, text string) error {
-	_, err := io.WriteString(w, text)
-	return err
-}
+// Text returns the whole report for a terminal.
+func (a *Report) Text() string { return a.document().Text(document.Form{}) }
 
 func (a *Report) document() *document.Document {
 	d := &document.Document{Title: a.Title, Question: a.Question}
