@@ -60,11 +60,11 @@ func (a *Report) results(t *Table) *document.Table {
 
 // briefTable returns the change between two builds, or the results of a table.
 func (a *Report) briefTable(t *Table) []document.Block {
-	if a.Changes(t.Table) == nil {
+	if t.Changes == nil {
 		return []document.Block{document.Heading{Text: "With " + t.Text() + ":"}, a.results(t)}
 	}
 	d := new(document.Document)
-	a.addBuilds(d, t)
+	t.addBuilds(d)
 	return d.Blocks
 }
 

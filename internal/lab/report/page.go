@@ -88,7 +88,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 		func(l rowLine) string { return string(l.Kind) }),
 		"Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it.")
 	d.Add(document.Paragraph{Text: t.ScenarioNote()})
-	a.addBuilds(d, t)
+	t.addBuilds(d)
 	t.addPairs(d)
 	latency := document.Chart{Title: "Latency", Drawing: a.latencyPlot(t)}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
