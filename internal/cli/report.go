@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,11 @@ under different conditions are rejected.`,
 		case err != nil:
 			return err
 		case pack != "":
-			return sample.WriteFile(env.path(pack), run.Pack)
+			packed, err := run.Pack()
+			if err != nil {
+				return err
+			}
+			return sample.WriteFile(env.path(pack), packed)
 		case badge:
 			return report.New(run).WriteBadge(env.Stdout)
 		case strings.HasSuffix(dir, sample.PackedSuffix):
@@ -106,5 +111,6 @@ func compareRuns(env Env, names []string, anyway bool) error {
 	if len(two.Mismatches) > 0 && !anyway {
 		return usageError(fmt.Errorf("report: these runs are not comparable (--anyway compares them nevertheless); they differ in\n  %s", strings.Join(two.Mismatches, "\n  ")))
 	}
-	return two.WriteText(env.Stdout)
+	_, err := io.WriteString(env.Stdout, two.Text())
+	return err
 }

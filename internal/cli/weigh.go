@@ -208,10 +208,7 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 	p := newProgress(env.Stderr)
 	o.Logf, o.Progress = p.print, func(g lab.Progress) { showWeighing(p, g) }
 	o.Early = func(r *sample.Run) {
-		var b strings.Builder
-		if report.New(r).WriteEarly(&b) == nil {
-			p.above(strings.Split(strings.TrimRight(b.String(), "\n"), "\n"))
-		}
+		p.above(strings.Split(strings.TrimRight(report.New(r).Early(), "\n"), "\n"))
 	}
 	if flags.prepare {
 		err := prepared(lab.Prepare(ctx, o))
@@ -265,11 +262,11 @@ func showResults(env Env, a *report.Report, dir string, details bool, err error)
 			kept = false
 		}
 	}
-	write := a.WriteBrief
 	if details {
-		write = a.WriteText
+		fmt.Fprint(env.Stdout, a.Text())
+	} else {
+		fmt.Fprint(env.Stdout, a.Brief())
 	}
-	_ = write(env.Stdout)
 	if kept {
 		fmt.Fprintf(env.Stdout, "Report: %s\n", filepath.Join(dir, report.PageFile))
 	}

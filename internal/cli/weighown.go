@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
 type ownFlags struct {
@@ -74,12 +77,12 @@ func (f *ownFlags) experiment(env Env, command []string) (s *lab.Experiment, err
 		if err != nil {
 			return nil, err
 		}
-		return own.Experiment(request)
+		return lab.Own(own, request)
 	}
 	if len(command) > 0 {
 		return nil, fmt.Errorf("--a and --b, and a command after --, are mutually exclusive: %q", command)
 	}
-	var sides [2]lab.Own
+	var sides [2]contender.Spec
 	for i, side := range []struct{ name, line string }{{"a", f.buildA}, {"b", f.buildB}} {
 		words, err := splitWords(side.line)
 		if err == nil && len(words) == 0 {
@@ -114,13 +117,17 @@ func (f *ownFlags) check() error {
 }
 
 // application returns the application started by a command, which variables may precede.
-func (f *ownFlags) application(env Env, words []string) (lab.Own, error) {
+func (f *ownFlags) application(env Env, words []string) (s contender.Spec, err error) {
 	variables, command := variables(words)
 	if len(command) == 0 {
-		return lab.Own{}, fmt.Errorf("missing command in %q", strings.Join(words, " "))
+		return s, fmt.Errorf("missing command in %q", strings.Join(words, " "))
 	}
-	all := append(append([]string(nil), f.env...), variables...)
-	return lab.Own{Command: command, Env: all, Folder: env.Dir, FastCGI: f.fcgi, Ready: f.ready}, nil
+	s = contender.Spec{Command: command, Env: slices.Concat(f.env, variables), Folder: env.Dir}
+	if f.fcgi {
+		s.Protocol = contender.FastCGI
+	}
+	s.Ready.Within = yamlfile.Duration(f.ready)
+	return s, nil
 }
 
 func parseStatus(text string) (int, error) {

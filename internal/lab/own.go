@@ -26,15 +26,6 @@ import (
 //go:embed own.conf
 var ownNginxConf string
 
-// Own is an application of the user's own.
-type Own struct {
-	Command []string      // program and arguments; placeholders are {addr}, {port} and {socket}, also in Env
-	Env     []string      // variables, "NAME=value", in addition to this process's
-	Folder  string        // working directory, absolute
-	FastCGI bool          // it speaks FastCGI, not HTTP
-	Ready   time.Duration // timeout of its first response; 0 is ten seconds
-}
-
 // OwnRequest is the request to the user's own application, and the expected response.
 type OwnRequest struct {
 	Path   string      // "" is /
@@ -71,10 +62,11 @@ func ownFronts() []contender.Front {
 	}
 }
 
-// Experiment returns an experiment with the application alone, and behind each front over each
-// network for which its command has a placeholder. The error is a *UsageError.
-func (o *Own) Experiment(request OwnRequest) (*Experiment, error) {
-	alone, err := o.spec("", ownAlone)
+// Own returns an experiment with an application of the user's own alone, and behind each front over
+// each network for which its command has a placeholder. Of app it uses Command, Env, Folder, which
+// is absolute, Protocol and Ready. The error is a *UsageError.
+func Own(app contender.Spec, request OwnRequest) (*Experiment, error) {
+	alone, err := ownSpec(app, "", ownAlone)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +79,9 @@ func (o *Own) Experiment(request OwnRequest) (*Experiment, error) {
 			if !alone.HasAddress(network) {
 				continue
 			}
-			behind := o.behind(*alone, &front, network)
-			names = append(names, behind.Name)
-			e.Specs = append(e.Specs, behind)
+			s := behind(*alone, &front, network)
+			names = append(names, s.Name)
+			e.Specs = append(e.Specs, s)
 		}
 		e.Ways = append(e.Ways, names...)
 		fronts = append(fronts, fmt.Sprintf("{%s} behind %s", strings.Join(names, ", "), front.About))
@@ -99,14 +91,14 @@ func (o *Own) Experiment(request OwnRequest) (*Experiment, error) {
 	return e, nil
 }
 
-func (o *Own) behind(alone contender.Spec, front *contender.Front, network string) *contender.Spec {
+func behind(alone contender.Spec, front *contender.Front, network string) *contender.Spec {
 	by := map[string]string{contender.TCP: "TCP", contender.Unix: "unix"}[network]
-	if o.FastCGI {
+	if alone.Protocol == contender.FastCGI {
 		by = "FastCGI, " + by
 	}
 	is := alone
 	is.Name = strings.ReplaceAll(front.Title, " ", "-") + "-" + network
-	is.Title = fmt.Sprintf("%s → %s (%s)", front.Title, filepath.Base(o.Command[0]), by)
+	is.Title = fmt.Sprintf("%s → %s (%s)", front.Title, filepath.Base(alone.Command[0]), by)
 	is.About = fmt.Sprintf("%s before the same application, by %s, with keep-alive connections", front.About, by)
 	is.Front, is.FrontRun, is.Needs = front.Title, front.Run, front.Needs
 	if is.Network != "" {
@@ -115,14 +107,13 @@ func (o *Own) behind(alone contender.Spec, front *contender.Front, network strin
 	return &is
 }
 
-// Builds returns an experiment that compares the second of two builds of an application with the
-// first. The error is a *UsageError.
-func Builds(a, b Own, request OwnRequest) (*Experiment, error) {
-	specA, err := a.spec(OptionBuildA, buildA)
+// Builds is like Own, but its experiment compares the second of two builds with the first.
+func Builds(a, b contender.Spec, request OwnRequest) (*Experiment, error) {
+	specA, err := ownSpec(a, OptionBuildA, buildA)
 	if err != nil {
 		return nil, err
 	}
-	specB, err := b.spec(OptionBuildB, buildB)
+	specB, err := ownSpec(b, OptionBuildB, buildB)
 	if err != nil {
 		return nil, err
 	}
@@ -145,21 +136,18 @@ func (a *OwnRequest) experiment(name, question string) *Experiment {
 	return e
 }
 
-// spec returns the contender of the application alone. Its errors name the given option.
-func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
-	if len(o.Command) == 0 {
+// ownSpec returns the contender of the application alone. Its errors name the given option.
+func ownSpec(app contender.Spec, option Option, name string) (*contender.Spec, error) {
+	if len(app.Command) == 0 {
 		return nil, UsageErrorf(option, "no command")
 	}
-	s := &contender.Spec{
-		Name: name, Title: filepath.Base(o.Command[0]), About: strings.Join(o.Command, " "), Protocol: contender.HTTP,
-		Command: o.Command, Env: o.Env, Folder: o.Folder,
-	}
-	if o.FastCGI {
-		s.Protocol = contender.FastCGI
+	s := &app
+	s.Name, s.Title, s.About = name, filepath.Base(s.Command[0]), strings.Join(s.Command, " ")
+	s.Protocol = cmp.Or(s.Protocol, contender.HTTP)
+	if s.Protocol == contender.FastCGI {
 		s.Title += " (FastCGI)"
 	}
-	s.Ready.Within = yamlfile.Duration(o.Ready)
-	s.Fit(o.Folder)
+	s.Fit(s.Folder)
 	switch tcp, unix := s.HasAddress(contender.TCP), s.HasAddress(contender.Unix); {
 	case !tcp && !unix:
 		return nil, UsageErrorf(option, "%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)

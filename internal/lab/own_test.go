@@ -40,28 +40,28 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 			"alone tcp", "nginx-tcp tcp", "nginx-unix unix", "tare-front-tcp tcp", "tare-front-unix unix",
 		}},
 	} {
-		own := lab.Own{Command: test.command, Env: test.env, Folder: t.TempDir()}
-		s, err := own.Experiment(lab.OwnRequest{})
+		own := contender.Spec{Command: test.command, Env: test.env, Folder: t.TempDir()}
+		s, err := lab.Own(own, lab.OwnRequest{})
 		if err != nil || !slices.Equal(ways(s), test.want) {
 			t.Errorf("%q %q: %q, %v, want %q", test.command, test.env, ways(s), err, test.want)
 		}
 	}
-	for want, own := range map[string]lab.Own{
+	for want, own := range map[string]contender.Spec{
 		"no command": {},
 		"has no address to listen on: write {addr}": {Command: []string{"sh", "-c", "serve"}},
 		"no program": {Command: []string{"./nothing", "{port}"}},
 	} {
 		own.Folder = t.TempDir()
-		_, err := own.Experiment(lab.OwnRequest{})
+		_, err := lab.Own(own, lab.OwnRequest{})
 		testkit.As[*lab.UsageError](t, err, want)
 	}
 }
 
 func TestErrorsOfBuildsNameTheBuild(t *testing.T) {
 	dir := t.TempDir()
-	good, bad := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}, lab.Own{Folder: dir}
+	good, bad := contender.Spec{Command: []string{"sh", "{port}"}, Folder: dir}, contender.Spec{Folder: dir}
 	for _, test := range []struct {
-		a, b   lab.Own
+		a, b   contender.Spec
 		option lab.Option
 	}{{bad, good, lab.OptionBuildA}, {good, bad, lab.OptionBuildB}} {
 		_, err := lab.Builds(test.a, test.b, lab.OwnRequest{})
@@ -74,18 +74,19 @@ func TestErrorsOfBuildsNameTheBuild(t *testing.T) {
 
 func TestReadOwnReadsWhatWriteWrote(t *testing.T) {
 	dir := t.TempDir()
-	odd := lab.Own{
+	odd := contender.Spec{
 		Command: []string{"sh", "-c", "a \"b\" 'c' # d: {e} \\ \n", "{addr}", "{socket}"},
 		Env:     []string{"A=b c: d", "B="},
-		Folder:  filepath.Join(dir, "app"), FastCGI: true, Ready: 3 * time.Second,
+		Folder:  filepath.Join(dir, "app"), Protocol: contender.FastCGI,
 	}
-	plain := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}
-	first, err := odd.Experiment(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b",
+	odd.Ready.Within = yamlfile.Duration(3 * time.Second)
+	plain := contender.Spec{Command: []string{"sh", "{port}"}, Folder: dir}
+	first, err := lab.Own(odd, lab.OwnRequest{Path: "/x?y=z#", Host: "a.b",
 		Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
 	testkit.Must(t, err)
 	second, err := lab.Builds(plain, odd, lab.OwnRequest{Expect: lab.Expectation{Status: 404, By: lab.ByStatus}})
 	testkit.Must(t, err)
-	third := testkit.Value(plain.Experiment(lab.OwnRequest{}))(t)
+	third := testkit.Value(lab.Own(plain, lab.OwnRequest{}))(t)
 	testkit.Equal(t, second.Quick.Blocks, 8, "blocks of two builds")
 	for i, want := range []*lab.Experiment{first, second, third} {
 		file := filepath.Join(dir, want.Name+".yaml")

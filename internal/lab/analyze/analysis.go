@@ -23,8 +23,9 @@ type Analysis struct {
 // Table has the rows of one condition.
 type Table struct {
 	sample.Condition
-	Rows  []Row // in the entrants' order, without those that had no trial
-	Pairs []Pair
+	Rows    []Row // in the entrants' order, without those that had no trial
+	Pairs   []Pair
+	Changes []Change // of two builds; nil unless both were measured
 
 	Decompositions []Decomposition
 	Missing        []string // system calls that were not counted, with the reason
@@ -72,7 +73,7 @@ func Analyze(run *sample.Run) *Analysis {
 				t.Rows = append(t.Rows, row)
 			}
 		}
-		t.Pairs = pairs(run, &t)
+		t.Pairs, t.Changes = pairs(run, &t), changes(run, &t)
 		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
 			t.Decompositions = decompose(run, &t)
 		}

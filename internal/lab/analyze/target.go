@@ -140,15 +140,15 @@ type Change struct {
 	ErrorShare float64       // share of errors among its requests that ended
 }
 
-// Changes returns the differences of the second build from the first under the table's condition,
-// in the order of sample.Metrics. It returns nil if one of the two was not measured.
-func (a *Analysis) Changes(t *Table) (all []Change) {
+// changes returns the differences of the second build from the first, in the order of
+// sample.Metrics. It returns nil if one of the two was not measured.
+func changes(run *sample.Run, t *Table) (all []Change) {
 	first, second := t.Row(sample.Control), t.Row(sample.Build)
 	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
 		return nil
 	}
-	after := perBlock(a.Run, second.Entrant, t.Condition)
-	before := recordsLike(a.Run, first.Entrant, t.Condition, after)
+	after := perBlock(run, second.Entrant, t.Condition)
+	before := recordsLike(run, first.Entrant, t.Condition, after)
 	for _, m := range sample.Metrics() {
 		c := Change{Metric: m}
 		if m == sample.Errors {

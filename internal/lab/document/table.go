@@ -4,7 +4,6 @@ package document
 
 import (
 	"encoding/csv"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -67,9 +66,10 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-// WriteCSV writes the columns that have a Name.
-func WriteCSV[T any](w io.Writer, columns []Column[T], lines []T) error {
-	out := csv.NewWriter(w) // it keeps its first error
+// CSV returns the columns that have a Name.
+func CSV[T any](columns []Column[T], lines []T) string {
+	var text strings.Builder
+	out := csv.NewWriter(&text)
 	write := func(cell func(*Column[T]) string) {
 		var cells []string
 		for i := range columns {
@@ -84,7 +84,7 @@ func WriteCSV[T any](w io.Writer, columns []Column[T], lines []T) error {
 		write(func(c *Column[T]) string { return c.CSV(line) })
 	}
 	out.Flush()
-	return out.Error()
+	return text.String()
 }
 
 // Table is a table whose first columns are aligned at the left, the others at the right.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,9 +17,9 @@ const (
 	earlyLines  = 18 // of a table that is drawn again and again
 )
 
-// WriteBrief writes what a reader wants first: the verdict, the most important columns of the first
+// Brief returns what a reader wants first: the verdict, the most important columns of the first
 // condition, and problems.
-func (a *Report) WriteBrief(w io.Writer) error {
+func (a *Report) Brief() string {
 	blocks := []document.Block{document.Paragraph{Text: a.comparison()}, document.Paragraph{Text: a.Others()}}
 	problems := a.Problems()
 	switch {
@@ -33,19 +32,19 @@ func (a *Report) WriteBrief(w io.Writer) error {
 		blocks = append(blocks, a.briefTable(t)...)
 		problems = append(problems, t.limits()...)
 	}
-	return write(w, screen(append(blocks, document.Lines(problems))...))
+	return screen(append(blocks, document.Lines(problems))...)
 }
 
-// WriteEarly writes the first table of a run that has not ended, after some blocks.
-func (a *Report) WriteEarly(w io.Writer) error {
+// Early returns the first table of a run that has not ended, after some blocks.
+func (a *Report) Early() string {
 	if len(a.Tables) == 0 {
-		return nil
+		return ""
 	}
 	t := &a.Tables[0]
 	head := document.Heading{Text: fmt.Sprintf("After %s, with %s:", loadreport.Plural(a.Blocks, "block"), t.Text())}
 	results := a.results(t)
 	results.Lines = results.Lines[:min(len(results.Lines), earlyLines)]
-	return write(w, screen(head, results))
+	return screen(head, results)
 }
 
 // results returns the most important columns of a table.
@@ -61,11 +60,11 @@ func (a *Report) results(t *Table) *document.Table {
 
 // briefTable returns the change between two builds, or the results of a table.
 func (a *Report) briefTable(t *Table) []document.Block {
-	if a.Changes(t.Table) == nil {
+	if t.Changes == nil {
 		return []document.Block{document.Heading{Text: "With " + t.Text() + ":"}, a.results(t)}
 	}
 	d := new(document.Document)
-	a.addBuilds(d, t)
+	t.addBuilds(d)
 	return d.Blocks
 }
 

@@ -39,13 +39,12 @@ func changeText(c *analyze.Change) string {
 }
 
 // builds returns the verdict of an experiment that compares two builds.
-func (a *Report) builds(t *Table) string {
-	changes := a.Changes(t.Table)
-	if changes == nil {
+func (t *Table) builds() string {
+	if t.Changes == nil {
 		return "The two builds were not both measured, so they cannot be compared."
 	}
 	second := t.Row(sample.Build).Title
-	cpu := changes[0].Ratio
+	cpu := t.Changes[0].Ratio
 	switch finding := cpu.Finding(); finding {
 	case stat.Less, stat.More:
 		return fmt.Sprintf("A request costs %.0f %% %s CPU time with %s: %s.", 100*max(cpu.Mid-1, 1-cpu.Mid), finding,
@@ -59,14 +58,13 @@ func (a *Report) builds(t *Table) string {
 	}
 }
 
-func (a *Report) addBuilds(d *document.Document, t *Table) {
-	changes := a.Changes(t.Table)
-	if changes == nil {
+func (t *Table) addBuilds(d *document.Document) {
+	if t.Changes == nil {
 		return
 	}
-	lines := make([][]string, len(changes))
-	for i := range changes {
-		lines[i] = []string{metricTitle(changes[i].Metric), changeText(&changes[i])}
+	lines := make([][]string, len(t.Changes))
+	for i := range t.Changes {
+		lines[i] = []string{metricTitle(t.Changes[i].Metric), changeText(&t.Changes[i])}
 	}
 	d.Add(document.Heading{Level: 3, Text: fmt.Sprintf("%s, compared with %s (%s intervals):", t.Row(sample.Build).Title,
 		t.Row(sample.Control).Title, confidence())}, document.NewTable(2, []string{"", "change"}, lines))
@@ -104,7 +102,7 @@ func (a *Report) Judge(g load.Goal) (all []Judgment) {
 		before, m := len(all), sample.Metric(b.Name())
 		for i := range a.Tables {
 			t := &a.Tables[i]
-			for _, c := range a.Changes(t.Table) {
+			for _, c := range t.Changes {
 				if c.Metric == m && (!t.Saturated() || !m.Latency()) {
 					o := outcome(b, &c)
 					all = append(all, Judgment{o, fmt.Sprintf("%s: %s: %s: %s, with %s", b, o,

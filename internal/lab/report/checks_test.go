@@ -157,10 +157,9 @@ func TestFixedRateHasItsOwnTable(t *testing.T) {
 	for _, row := range a.Tables[2].Rows {
 		testkit.Equal(t, strings.Join(row.Warnings, "; "), "", row.Name)
 	}
-	var b strings.Builder
-	testkit.Must(t, a.WriteText(&b))
+	b := a.Text()
 	const heading = "With 64 connections and the servers on one core, at 20,000 requests/s\n"
-	testkit.Contains(t, b.String(), heading)
+	testkit.Contains(t, b, heading)
 	// Too few clock ticks separate user from system time.
 	if rated := &a.Tables[2]; len(rated.Decompositions) > 0 || len(rated.weightChart().Legend) > 2 {
 		t.Errorf("user and system time are separated: %+v", rated.weightChart().Legend)

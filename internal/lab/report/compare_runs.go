@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -70,9 +69,9 @@ func Compare(a, b *sample.Run) *RunComparison {
 	return two
 }
 
-// WriteText writes the comparison for a terminal: what makes the runs incomparable, what changed,
+// Text returns the comparison for a terminal: what makes the runs incomparable, what changed,
 // and the ratios of both.
-func (two *RunComparison) WriteText(w io.Writer) error {
+func (two *RunComparison) Text() string {
 	d := new(document.Document)
 	var sides document.Lines
 	for i, of := range []*Report{two.A, two.B} {
@@ -102,7 +101,7 @@ func (two *RunComparison) WriteText(w io.Writer) error {
 	if len(two.Tables) == 0 {
 		d.Add(document.Lines{"No contender was measured in both under the same condition."})
 	}
-	return write(w, d.Text(document.Form{}))
+	return d.Text(document.Form{})
 }
 
 type differences []string

@@ -95,14 +95,10 @@ func TestFilesOfEventsAreWritten(t *testing.T) {
 	r.Events.Cases[1].Samples = []sample.Moment{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
 	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
 	testkit.Must(t, errors.Join(r.Write(dir), New(r).WriteFiles(dir)))
-	var before, after strings.Builder
-	again, err := sample.Read(dir)
-	if err := errors.Join(err, New(r).WriteText(&before), New(again).WriteText(&after)); err != nil ||
-		before.String() != after.String() {
-		t.Errorf("read again: %v\n%s\nwant\n%s", err, after.String(), before.String())
-	}
+	before, after := New(r).Text(), New(testkit.Value(sample.Read(dir))(t)).Text()
+	testkit.Equal(t, after, before, "read again")
 	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
-		testkit.Contains(t, before.String(), want)
+		testkit.Contains(t, before, want)
 	}
 	for name, want := range map[string]string{
 		"report.html": "LEFT OUT: nginx &lt;b&gt;: nginx is missing", "report.md": "# A deploy",
@@ -153,8 +149,7 @@ func TestStreamsAreTables(t *testing.T) {
 	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
 	testkit.Must(t, errors.Join(r.Write(dir), New(r).WriteFiles(dir)))
 	again := testkit.Value(sample.Read(dir))(t)
-	var text strings.Builder
-	testkit.Must(t, New(again).WriteBrief(&text))
+	text := New(again).Brief()
 	const (
 		a = "  A    2.5 KB   10.0 µs  5.0 ms  10.0 ms              0\n"
 		b = "  B   10.0 KB   10.0 µs  5.0 ms  10.0 ms              0       2\n"
@@ -163,7 +158,7 @@ func TestStreamsAreTables(t *testing.T) {
 		"No stream was lost with A. B lost 2 of 3 streams.", "4 clients: tokens", a, b,
 		"LEFT OUT: C: C is missing", "B: 3 of 4 streams (tokens) were opened: 502",
 	} {
-		testkit.Contains(t, text.String(), want)
+		testkit.Contains(t, text, want)
 	}
 	for name, want := range map[string]string{
 		"results.csv": "a-sse-4,4,4,2.5,10,", "report.html": "<td>B</td><td>3</td><td>10.0 KB</td>",

@@ -3,7 +3,6 @@ package report
 import (
 	_ "embed"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -16,21 +15,10 @@ import (
 //go:embed page.css
 var styles string
 
-func (a *Report) writePage(w io.Writer) error { return write(w, a.document().Page(styles)) }
+func (a *Report) page() string { return a.document().Page(styles) }
 
-// WriteText writes the whole report for a terminal.
-func (a *Report) WriteText(w io.Writer) error {
-	return write(w, a.document().Text(document.Form{}))
-}
-
-func (a *Report) writeMarkdown(w io.Writer) error {
-	return write(w, a.document().Text(document.Form{Markdown: true}))
-}
-
-func write(w io.Writer, text string) error {
-	_, err := io.WriteString(w, text)
-	return err
-}
+// Text returns the whole report for a terminal.
+func (a *Report) Text() string { return a.document().Text(document.Form{}) }
 
 func (a *Report) document() *document.Document {
 	d := &document.Document{Title: a.Title, Question: a.Question}
@@ -100,7 +88,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 		func(l rowLine) string { return string(l.Kind) }),
 		"Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it.")
 	d.Add(document.Paragraph{Text: t.ScenarioNote()})
-	a.addBuilds(d, t)
+	t.addBuilds(d)
 	t.addPairs(d)
 	latency := document.Chart{Title: "Latency", Drawing: a.latencyPlot(t)}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html"
 	"os"
@@ -107,10 +105,9 @@ window.onload = () => { document.getElementById("found").textContent = JSON.stri
 // sideways.
 func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
-	testkit.Must(t, New(crowdedRun()).writePage(&b))
+	b := New(crowdedRun()).page()
 	const faulty = `<svg viewBox="0 0 100 20" style="width: 1500px"><text class="name" x="-30" y="10">one</text><text class="name" x="-25" y="10">two</text></svg>`
-	pages := []framed{{b.String(), 1100}, {b.String(), 400}, {faulty, 1100}}
+	pages := []framed{{b, 1100}, {b, 400}, {faulty, 1100}}
 	layouts := inspectPages(t, pages...)
 	for i, p := range layouts[:2] {
 		if p.Wide > 0 || len(p.Out) > 0 || len(p.Over) > 0 {
@@ -130,10 +127,9 @@ func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 // The printed page shows closed details, and has no empty pages.
 func TestPrintedPageShowsAllDetails(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer
-	testkit.Must(t, New(fixture()).writePage(&b))
+	b := New(fixture()).page()
 	for _, want := range []string{"@media print", "details::details-content", "break-inside: avoid"} {
-		testkit.Contains(t, b.String(), want, "the page")
+		testkit.Contains(t, b, want, "the page")
 	}
 	chromium := programs.Chromium(t)
 	dir := t.TempDir()
@@ -144,9 +140,9 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 		info := testkit.Value(os.Stat(paper))(t)
 		return info.Size()
 	}
-	open := strings.ReplaceAll(b.String(), "<details>", "<details open>")
+	open := strings.ReplaceAll(b, "<details>", "<details open>")
 	// Details that are closed on the screen are printed, too.
-	if closed, opened := size(b.String()), size(open); closed < opened*95/100 {
+	if closed, opened := size(b), size(open); closed < opened*95/100 {
 		t.Errorf("printed: %d bytes with closed details, %d with open ones", closed, opened)
 	}
 }
@@ -159,16 +155,14 @@ func TestVersionsAreInAllOutputs(t *testing.T) {
 	run := crowdedRun()
 	run.Conditions = run.Conditions[2:]
 	a := New(run)
-	var b, text strings.Builder
-	testkit.Must(t, a.writePage(&b))
-	testkit.Must(t, a.WriteText(&text))
+	b, text := a.page(), a.Text()
 	for _, want := range []string{
 		`<td class="wrap">nginx/1.22.1, Python 3.7</td><td class="wrap">http</td></tr>`,
 		`<title>one more; nginx/1.22.1, Python 3.7</title>`,
 	} {
-		testkit.Contains(t, b.String(), want, "the page")
+		testkit.Contains(t, b, want, "the page")
 	}
-	testkit.Contains(t, text.String(), "one more    nginx/1.22.1, Python 3.7  http\n")
+	testkit.Contains(t, text, "one more    nginx/1.22.1, Python 3.7  http\n")
 }
 
 // Differences with the same reason are on one line.
@@ -183,15 +177,14 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 	if len(reasons) != 2 || len(reasons[0].titles) != 8 || len(reasons[1].titles) != 1 || reasons[1].titles[0] != last.Title {
 		t.Fatalf("%+v", reasons)
 	}
-	var text strings.Builder
-	testkit.Must(t, a.WriteText(&text))
+	text := a.Text()
 	for _, want := range []string{
 		"nginx → net/http: status: 404, where the control has 200",
 		"each has its own head: nginx → an application of many words, 0, ",
 		`nginx → an application of many words, 7: field Server: "other", where the control has "gophr"`,
 		"its head is longer: nginx → an application of many words, 7 nginx",
 	} {
-		testkit.Contains(t, squeeze(text.String()), want, "the text")
+		testkit.Contains(t, squeeze(text), want, "the text")
 	}
 }
 
@@ -226,17 +219,14 @@ func TestPageHasRareParts(t *testing.T) {
 	closing.KeepAlive = false
 	run.Entrants[3].Response = &closing
 	run.Entrants[3].Differences = []equal.Difference{{What: "body", Want: "<b>", Got: "it's"}}
-	var b strings.Builder
-	err := New(run).writePage(&b)
+	b := New(run).page()
 	run.Targets = []sample.Target{{Row: "hello", Contender: "tare", Metric: sample.CPU,
 		Require: sample.Limit{Value: 20}}}
-	if err = errors.Join(err, New(run).writePage(&b)); err != nil {
-		t.Fatal(err)
-	}
+	b += New(run).page()
 	for _, want := range []string{
 		"<p>Requests per CPU-second: ", "(1s at a fixed rate)", "<td>no</td>", "&lt;b&gt;", "it&#39;s",
 		`<h2 id="targets">Targets</h2>`,
 	} {
-		testkit.Contains(t, b.String(), want, "the page")
+		testkit.Contains(t, b, want, "the page")
 	}
 }

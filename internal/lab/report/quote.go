@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -154,10 +153,8 @@ func (q quotes) record(name string) (*table, error) {
 		return nil, err
 	}
 	rec := &table{facts: map[string]string{"date": run.Started.Format("2 January 2006")}}
-	var text bytes.Buffer
-	err = New(run).writeCSV(&text)
-	rows, readErr := csv.NewReader(&text).ReadAll()
-	if err = cmp.Or(err, readErr); err != nil {
+	rows, err := csv.NewReader(strings.NewReader(New(run).csv())).ReadAll()
+	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {

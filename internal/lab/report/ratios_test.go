@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -89,10 +88,8 @@ func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 		!strings.Contains(strings.Join(many.Warnings, " "), "other programs") {
 		t.Errorf("many disturbed slices: %+v, without others %+v, %q", many.Ratio, calm.Ratio, many.Warnings)
 	}
-	var b strings.Builder
-	if err := New(run).WriteBrief(&b); err != nil || !strings.Contains(b.String(), "\n"+others+"\n") ||
-		!strings.HasSuffix(New(run).Verdict(), others) {
-		t.Errorf("%v, %s\n%s", err, New(run).Verdict(), b.String())
+	if b := New(run).Brief(); !strings.Contains(b, "\n"+others+"\n") || !strings.HasSuffix(New(run).Verdict(), others) {
+		t.Errorf("%s\n%s", New(run).Verdict(), b)
 	}
 	if much := rowOf(t, slicesRun(3, 0.5, busy), "way"); much.Ratio.Finding() != stat.More || much.Ratio.Others == 0 {
 		t.Errorf("large difference, disturbed: %+v, %v", much.Ratio, much.Ratio.Finding())
@@ -151,11 +148,7 @@ func TestContendersMeasuredAloneAreCompared(t *testing.T) {
 		!strings.Contains(strings.Join(row.Warnings, " "), "alone") {
 		t.Errorf("%+v, %q", row.Ratio, row.Warnings)
 	}
-	var b strings.Builder
-	if err := New(run).WriteBrief(&b); err != nil ||
-		!strings.Contains(b.String(), "way: measured alone in 8 of 8 blocks: it does not sleep\n") {
-		t.Errorf("%v\n%s", err, b.String())
-	}
+	testkit.Contains(t, New(run).Brief(), "way: measured alone in 8 of 8 blocks: it does not sleep\n")
 	if twin := rowOf(t, run, "twin"); twin.Ratio.SliceCount != 48 ||
 		!strings.Contains(strings.Join(twin.Warnings, " "), "0.9 % of a CPU") {
 		t.Errorf("%d slices, %q", twin.Ratio.SliceCount, twin.Warnings)
@@ -214,14 +207,12 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 	}
 	const want = "The proxy costs 17.5 µs; our engine saves 4.73 µs; being the twin makes no difference."
 	testkit.Equal(t, a.Verdict(), want)
-	var text, page bytes.Buffer
-	testkit.Must(t, a.WriteText(&text))
-	testkit.Must(t, a.writePage(&page))
+	text, page := a.Text(), a.page()
 	for _, want := range []string{"The proxy costs 17.5 µs;",
 		"the proxy 17.55 2.30 2.30–2.30 more 1.10 1.10–1.10 nginx → net/http with net/http"} {
-		testkit.Contains(t, strings.Join(strings.Fields(text.String()), " "), want)
+		testkit.Contains(t, strings.Join(strings.Fields(text), " "), want)
 	}
-	if !strings.Contains(page.String(), "Cost of the parts") || !strings.Contains(page.String(), "our engine") {
+	if !strings.Contains(page, "Cost of the parts") || !strings.Contains(page, "our engine") {
 		t.Error("the page lacks the comparisons")
 	}
 	unclear := analyze.Pair{Comparison: sample.Comparison{What: "noise"}, Ratio: stat.Interval{Lo: 0.9, Mid: 1, Hi: 1.1}}
@@ -296,19 +287,17 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	testkit.Equal(t, strings.Join(used.CallNames(), " "), "read recvfrom writev accept4 write", "columns")
 	testkit.Equal(t, len(used.Missing), 1, used)
 	testkit.Equal(t, len(with.Tables[1].Missing), 0, "what was counted under another condition")
-	var text, page bytes.Buffer
-	testkit.Must(t, with.WriteText(&text))
-	testkit.Must(t, with.writePage(&page))
+	text, page := with.Text(), with.page()
 	for _, want := range []string{"system calls were not counted: no right", "the hop costs 17.5 µs",
 		"nginx → net/http nginx 2.00 2.00 4.00", "nginx → net/http application 2.00 1.00 1.00 4.00"} {
-		testkit.Contains(t, squeeze(text.String()), want)
+		testkit.Contains(t, squeeze(text), want)
 	}
 	for _, want := range []string{"<li>system calls were not counted: no right</li>",
 		`<td class="heat-3">2.00</td>`} {
-		testkit.Contains(t, page.String(), want, "the page")
+		testkit.Contains(t, page, want, "the page")
 	}
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!"} {
-		testkit.Lacks(t, page.String(), bad, "the page")
+		testkit.Lacks(t, page, bad, "the page")
 	}
 }
 

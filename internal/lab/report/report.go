@@ -8,7 +8,6 @@ package report
 
 import (
 	"cmp"
-	"io"
 	"path/filepath"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
@@ -53,31 +52,31 @@ func (a *Report) WriteFiles(dir string) error {
 		table = targetsFile
 	}
 	var first error
-	for name, content := range map[string]func(io.Writer) error{
-		PageFile: a.writePage, textFile: a.writeMarkdown, table: a.writeCSV,
+	for name, content := range map[string]string{
+		PageFile: a.page(), textFile: a.document().Text(document.Form{Markdown: true}), table: a.csv(),
 	} {
-		first = cmp.Or(first, sample.WriteFile(filepath.Join(dir, name), content))
+		first = cmp.Or(first, sample.WriteFile(filepath.Join(dir, name), []byte(content)))
 	}
 	return first
 }
 
-// writeCSV writes the run's table: cases, streams, targets, or contenders under each condition.
-func (a *Report) writeCSV(w io.Writer) error {
+// csv returns the run's table: cases, streams, targets, or contenders under each condition.
+func (a *Report) csv() string {
 	switch {
 	case a.Events != nil && len(a.streamTables()) > 0:
 		var cases []*sample.Case
 		for _, t := range a.streamTables() {
 			cases = append(cases, t.cases...)
 		}
-		return document.WriteCSV(w, streamColumns(), cases)
+		return document.CSV(streamColumns(), cases)
 	case a.Events != nil:
-		return document.WriteCSV(w, a.caseColumns(), a.caseLines())
+		return document.CSV(a.caseColumns(), a.caseLines())
 	case len(a.Run.Targets) > 0:
-		return document.WriteCSV(w, a.targetColumns(), a.Targets)
+		return document.CSV(a.targetColumns(), a.Targets)
 	}
 	var rows []rowLine
 	for i := range a.Tables {
 		rows = append(rows, a.Tables[i].lines()...)
 	}
-	return document.WriteCSV(w, a.resultColumns(), rows)
+	return document.CSV(a.resultColumns(), rows)
 }

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -203,12 +201,10 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 	if !near(lo, row.Ratio.Lo/row.Ratio.Mid) || !near(hi, row.Ratio.Hi/row.Ratio.Mid) {
 		t.Errorf("whisker from %v to %v of the bar; want %v", lo, hi, row.Ratio)
 	}
-	var csvText, page, text strings.Builder
-	testkit.Must(t, errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)))
 	for name, shown := range map[string]struct{ in, want string }{
-		"CSV":  {csvText.String(), ",tare,rival,6,11.8625,7.865,16.64,0.870408,0.751403,1.00826,unclear,"},
-		"page": {page.String(), "<td>11.86</td><td>2.97</td><td>8.90</td><td>0.87</td><td>0.75–1.01</td>"},
-		"text": {text.String(), "0.87      0.75–1.01        unclear"},
+		"CSV":  {a.csv(), ",tare,rival,6,11.8625,7.865,16.64,0.870408,0.751403,1.00826,unclear,"},
+		"page": {a.page(), "<td>11.86</td><td>2.97</td><td>8.90</td><td>0.87</td><td>0.75–1.01</td>"},
+		"text": {a.Text(), "0.87      0.75–1.01        unclear"},
 	} {
 		if !strings.Contains(shown.in, shown.want) {
 			t.Errorf("the %s lacks %s:\n%s", name, shown.want,
@@ -248,15 +244,14 @@ func TestTextEqualsGoldenFile(t *testing.T) {
 	run.Entrants[2].Declared = []sample.DeclaredDifference{{Difference: equal.Difference{What: "field Server",
 		Want: `"gophr"`, Got: `"nginx"`}, Why: "its own name"}}
 	run.Warnings = []string{"interrupted in block 6 of 6"}
-	var b bytes.Buffer
-	testkit.Must(t, New(run).WriteText(&b))
+	b := New(run).Text()
 	golden := filepath.Join("testdata", "report.txt")
 	if *update {
-		testkit.Must(t, os.WriteFile(golden, b.Bytes(), 0o644))
+		testkit.Must(t, os.WriteFile(golden, []byte(b), 0o644))
 	}
 	want := testkit.Value(os.ReadFile(golden))(t)
-	if b.String() != string(want) {
-		t.Errorf("differs from %s (go test -update writes it anew):\n%s", golden, b.String())
+	if b != string(want) {
+		t.Errorf("differs from %s (go test -update writes it anew):\n%s", golden, b)
 	}
 }
 
@@ -280,12 +275,9 @@ func TestRunWithProblemsIsIncomplete(t *testing.T) {
 // The page needs no external resources: it opens offline, in light and dark color schemes.
 func TestPageNeedsNoExternalResources(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer
-	testkit.Must(t, New(fixture()).writePage(&b))
-	page := b.String()
-	var again bytes.Buffer
-	if err := New(fixture()).writePage(&again); err != nil || again.String() != page {
-		t.Errorf("the page differs the second time, %v", err)
+	page := New(fixture()).page()
+	if New(fixture()).page() != page {
+		t.Error("the page differs the second time")
 	}
 	for _, outside := range []string{"src=", "<link", "url(", "@import", "<script"} {
 		testkit.Lacks(t, page, outside, "the page")
@@ -295,20 +287,19 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 			testkit.Contains(t, page, "\n."+role+part+" { fill: var(--", "the color of bars")
 		}
 	}
-	var lone bytes.Buffer // of a run whose control failed
 	run := fixture()
 	drop(run, "nethttp")
 	run.Entrants[0].Absent = "it crashed\n  with a reason"
-	testkit.Must(t, New(run).writePage(&lone))
-	testkit.Contains(t, lone.String(), "<li>LEFT OUT: net/http: it crashed\n  with a reason</li>")
-	page += lone.String()
+	lone := New(run).page() // of a run whose control failed
+	testkit.Contains(t, lone, "<li>LEFT OUT: net/http: it crashed\n  with a reason</li>")
+	page += lone
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!", "<no value>"} {
 		testkit.Lacks(t, page, bad, "the page")
 	}
 	chromium := programs.Chromium(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, PageFile)
-	testkit.Must(t, os.WriteFile(file, b.Bytes(), 0o600))
+	testkit.Must(t, os.WriteFile(file, []byte(page), 0o600))
 	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
 		"A request costs 13.5 µs of CPU time with net/http", "What this means for 1,000 requests/s</h2>",
@@ -363,9 +354,7 @@ func TestFirstScreenFits(t *testing.T) {
 		"nothing": {nothing, []string{"Nothing was measured."}},
 		"builds":  {builds, []string{"CPU time per request      -35.0 % (-35.0 % to -35.0 %)"}},
 	} {
-		var b strings.Builder
-		testkit.Must(t, New(test.run).WriteBrief(&b))
-		text := b.String()
+		text := New(test.run).Brief()
 		for line := range strings.Lines(text) {
 			if !strings.Contains(line, logged) {
 				testkit.Between(t, utf8.RuneCountInString(line)-1, 0, screenWidth, name, "columns of", line)
@@ -386,12 +375,11 @@ func TestEarlyTableHasIntervals(t *testing.T) {
 		run := slicesRun(1.5, 0, never)
 		run.Blocks = blocks
 		run.Records = slices.DeleteFunc(run.Records, func(r sample.Record) bool { return r.Block > blocks })
-		var early strings.Builder
-		testkit.Must(t, New(run).WriteEarly(&early))
+		early := New(run).Early()
 		const interval = "–1.5"
-		if !strings.HasPrefix(early.String(), fmt.Sprintf("After %d blocks, with 8 connections", blocks)) ||
-			strings.Contains(early.String(), interval) != known {
-			t.Errorf("%d blocks:\n%s", blocks, early.String())
+		if !strings.HasPrefix(early, fmt.Sprintf("After %d blocks, with 8 connections", blocks)) ||
+			strings.Contains(early, interval) != known {
+			t.Errorf("%d blocks:\n%s", blocks, early)
 		}
 	}
 }

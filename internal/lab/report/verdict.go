@@ -48,7 +48,7 @@ func (a *Report) comparison() string {
 		return noControl
 	}
 	if a.OfKind(sample.Build) != nil {
-		return a.builds(t)
+		return t.builds()
 	}
 	if len(t.Pairs) > 0 {
 		var sentences []string
@@ -229,11 +229,10 @@ func (a *Report) badge() (message, color string) {
 	}
 	t := &a.Tables[0]
 	if a.OfKind(sample.Build) != nil {
-		changes := a.Changes(t.Table)
-		if changes == nil {
+		if t.Changes == nil {
 			return "not measured", unclear
 		}
-		cpu := changes[0].Ratio // the first metric is the CPU time
+		cpu := t.Changes[0].Ratio // the first metric is the CPU time
 		color := map[stat.Finding]string{stat.Less: good, stat.Same: good, stat.More: bad, stat.Unclear: unclear}
 		return percents(cpu) + " of CPU time", color[cpu.Finding()]
 	}

@@ -2,6 +2,8 @@ package sample
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -13,11 +15,11 @@ import (
 
 // Write writes the run without its records to a results folder, completely or not at all.
 func (r *Run) Write(dir string) error {
-	return WriteFile(filepath.Join(dir, RunFile), func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	})
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(dir, RunFile), append(text, '\n'))
 }
 
 // NewJournal creates the journal of a run in a results folder.
@@ -38,20 +40,15 @@ func (r *Record) Add(journal *os.File) error {
 }
 
 // WriteFile writes a file completely or not at all.
-func WriteFile(name string, write func(io.Writer) error) error {
+func WriteFile(name string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails after the rename
-	err = write(f)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644) // CreateTemp makes files private; results are not
-	}
-	if err != nil {
+	_, err = f.Write(content)
+	// CreateTemp makes files private; results are not.
+	if err = cmp.Or(err, f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return os.Rename(f.Name(), name)
@@ -159,12 +156,13 @@ func (r *Record) check() error {
 // PackedSuffix ends the names of files that Pack writes.
 const PackedSuffix = ".jsonl.gz"
 
-// Pack writes the run and its journal as one small file. It first rounds the run's latencies to
+// Pack returns the run and its journal as one small file. It first rounds the run's latencies to
 // 0.8 %, and removes the distributions and seconds of the load that no table shows.
-func (r *Run) Pack(w io.Writer) error {
-	zip, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+func (r *Run) Pack() ([]byte, error) {
+	var packed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Count = len(r.Records)
 	if r.Events != nil {
@@ -178,7 +176,7 @@ func (r *Run) Pack(w io.Writer) error {
 	}
 	lines := json.NewEncoder(zip)
 	if err := lines.Encode(r); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range r.Records {
 		if l := r.Records[i].Load; l != nil {
@@ -186,10 +184,11 @@ func (r *Run) Pack(w io.Writer) error {
 			l.Service, l.FirstByte, l.Timeline = nil, nil, nil
 		}
 		if err := lines.Encode(&r.Records[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return zip.Close()
+	err = zip.Close()
+	return packed.Bytes(), err
 }
 
 func readPacked(name string) (*Run, error) {
