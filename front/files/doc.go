@@ -2,9 +2,9 @@
 //
 //	h, err := files.New(files.Config{Dir: "public", Compress: files.Compress{Gzip: true}})
 //
-// Small files are in memory, also compressed, as far as Limits allow. A file is checked before a
-// response if the last check was a millisecond ago, so changes take effect at once. A new encoded
-// variant does within a second.
+// Small files are in memory, also compressed, as far as Limits allow. On Linux, inotify reports
+// changes. Elsewhere, behind symbolic links and for hard links, a file is checked before a response if
+// the last check was a millisecond ago. New encoded variants are then found within a second.
 //
 // No path and no symbolic link leads out of the directory: files are opened by openat2 with
 // RESOLVE_BENEATH, or by os.Root. Only regular files and directories are ever read, and checking

@@ -72,7 +72,7 @@ type Handler struct{ files *files.Handler }
 
 // New returns a Handler. It fails if the Config is invalid, or if the directory cannot be opened.
 // New reads the system's table of media types. The process may change its root directory afterwards
-// if Dir is still valid there.
+// if Dir is still valid there. Close stops the Handler's goroutine.
 func New(c Config) (*Handler, error) {
 	h, err := files.New(files.Config{
 		Dir: c.Dir, Root: c.Root, Index: c.Index, Listing: c.Listing, Dotfiles: c.Dotfiles, Header: c.Header,
@@ -89,5 +89,5 @@ func New(c Config) (*Handler, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.files.ServeHTTP(w, r) }
 
-// Close closes the directory and empties the cache. Later requests get 503.
+// Close ends the watch, closes the directory and empties the cache. Later requests get 503.
 func (h *Handler) Close() error { return h.files.Close() }

@@ -88,13 +88,13 @@ func notLink(fd int) (int, error) {
 }
 
 // stamp makes a single system call and allocates nothing, unless links are checked.
-func (t *pathTree) stamp(name string) stamp {
+func (t *pathTree) stamp(name string) (s stamp, isPlain bool) {
 	if t.disableLinks != "" {
-		return stampIf(t.stat(name))
+		return stampIf(t.stat(name)), false
 	}
 	var x unix.Statx_t
 	if statAt(unix.AT_FDCWD, 0, &x, t.dir, "/", name) != nil {
-		return stamp{}
+		return stamp{}, false
 	}
-	return statxStamp(&x)
+	return statxStamp(&x), false
 }

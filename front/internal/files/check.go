@@ -7,7 +7,8 @@ const (
 	// It is less than the time between two requests of a client over a network. A file with 200,000
 	// requests a second is checked by one request in four.
 	pathInterval = 20 * time.Microsecond
-	// rootInterval is the same for a root that is opened once: a thousand checks a second at most.
+	// rootInterval is the same for a root that is opened once, where the watcher does not count all
+	// changes: a thousand checks a second at most.
 	rootInterval = time.Millisecond
 	// absentInterval is the same for what did not exist beside a file, in such a root. Checking for
 	// three encoded variants as often as for the file would cost three times as much as the file.
@@ -23,10 +24,13 @@ type check struct {
 // now returns the nanoseconds since the Handler was made.
 func (h *Handler) now() int64 { return int64(time.Since(h.began)) }
 
-// fresh reports whether a resource may be served, because its names lead to the same files. A file
-// that had just been changed when it was read is read again: its times could not show another
-// change.
+// fresh reports whether a resource may be served: nothing has changed in its directories, or its
+// names lead to the same files. A file that had just been changed when it was read is read again:
+// its times could not show another change.
 func (h *Handler) fresh(res *resource) bool {
+	if c := res.changes.Load(); c != 0 && c == h.watch.count() {
+		return true
+	}
 	interval, absent := int64(rootInterval), int64(absentInterval)
 	if h.plan.config.ByPath {
 		interval, absent = int64(pathInterval), int64(pathInterval)
@@ -38,13 +42,22 @@ func (h *Handler) fresh(res *resource) bool {
 	if res.unripe {
 		return false
 	}
-	all := now/absent != last/absent
+	changes := h.watch.cover(res.checks)
+	all := changes != 0 || now/absent != last/absent
 	for i := range res.checks {
 		c := &res.checks[i]
-		if (i == 0 || all || c.stamp != stamp{}) && h.tree.stamp(c.name) != c.stamp {
+		if i > 0 && !all && c.stamp == (stamp{}) {
+			continue
+		}
+		s, isPlain := h.tree.stamp(c.name)
+		if s != c.stamp {
 			return false
+		}
+		if !isPlain {
+			changes = 0
 		}
 	}
 	res.checked.Store(now)
+	res.changes.Store(changes)
 	return true
 }

@@ -20,6 +20,11 @@
 // if files are found by path, otherwise a millisecond, and a second for what did not exist
 // (check.go). So a file that is often requested is seldom checked.
 //
+// On Linux, inotify counts the changes in the directories of a root that was opened once. While the
+// count is that of the last check, no check is due: with ten thousand files in turn a request takes
+// half the CPU time. Files behind links or with several names are checked all the same, and all are
+// once a minute, for changes by memory maps and over networks (watch_linux.go).
+//
 // # Guarantees
 //
 // No path and no symbolic link leads out of the root: files are opened by openat2 with

@@ -11,6 +11,7 @@ import (
 type Handler struct {
 	plan       *plan
 	tree       tree
+	watch      *watcher
 	cache      *cache
 	absent     *cache // of resources that do not exist
 	flights    flights
@@ -37,6 +38,7 @@ func New(c Config) (*Handler, error) {
 		cache:      newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
 		absent:     newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
+	h.watch = newWatcher(t)
 	h.typeOf("x.html", nil) // loads the table
 	return h, nil
 }
@@ -46,6 +48,7 @@ func New(c Config) (*Handler, error) {
 func (h *Handler) Close() error {
 	h.cache.close()
 	h.absent.close()
+	h.watch.close()
 	h.tree.close()
 	return nil
 }

@@ -181,6 +181,36 @@ func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 	}
 }
 
+// While nothing changes in its directories, a resource needs no check. One with another name, which
+// may be in another directory, does.
+func TestUnchangedResourceNeedsNoCheck(t *testing.T) {
+	h := handlerOf(t, Config{}, "x.txt", "content")
+	if runtime.GOOS != "linux" {
+		t.Skip("this system cannot watch directories")
+	}
+	isChecked := func() bool {
+		res, status := h.lookup("/x.txt", "x.txt", false)
+		testkit.Equal(t, status, 0, "x.txt is there")
+		res.checked.Store(-int64(time.Hour))
+		return h.fresh(res)
+	}
+	needsNone := func() bool { return isChecked() && h.cache.get("/x.txt").changes.Load() == h.watch.count() }
+	testkit.WaitFor(t, "a check to suffice", needsNone)
+	dir := h.plan.config.Dir
+	for _, change := range []func() error{
+		func() error { return os.WriteFile(filepath.Join(dir, "y.txt"), nil, 0o644) },
+		func() error { return os.Mkdir(filepath.Join(dir, "folder"), 0o755) }, // all watches begin anew
+	} {
+		before := h.watch.count()
+		testkit.Must(t, change())
+		testkit.WaitFor(t, "the change to be counted", func() bool { return h.watch.count() > before })
+		testkit.WaitFor(t, "a check to suffice", needsNone)
+	}
+	testkit.Must(t, os.Link(filepath.Join(dir, "x.txt"), filepath.Join(dir, "z.txt")))
+	testkit.WaitFor(t, "a file with two names to need checks",
+		func() bool { return isChecked() && h.cache.get("/x.txt").changes.Load() == 0 })
+}
+
 func handlerOf(t *testing.T, c Config, name, content string) *Handler {
 	t.Helper()
 	c.Dir = t.TempDir()

@@ -72,7 +72,7 @@ func (h *Handler) openIndex(res *resource, dir string) (string, openedFile, erro
 // addCheck adds a name that need not exist to those that a resource depends on. It does so before
 // the name is opened: the first check notices a change in between.
 func (h *Handler) addCheck(res *resource, name string) (exists bool) {
-	s := h.tree.stamp(name)
+	s, _ := h.tree.stamp(name)
 	res.checks = append(res.checks, check{name, s})
 	return s != stamp{}
 }

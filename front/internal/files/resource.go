@@ -17,8 +17,9 @@ type resource struct {
 	makes    bool     // the handler compresses variants
 	unripe   bool     // the file had just changed: equal times prove nothing
 
-	used    atomic.Bool  // since the cache's hand passed
-	checked atomic.Int64 // start of the last check, in nanoseconds since the Handler was made
+	used    atomic.Bool   // since the cache's hand passed
+	checked atomic.Int64  // start of the last check, in nanoseconds since the Handler was made
+	changes atomic.Uint64 // the watcher's count before that; 0 if it would not count all changes
 	checks  []check
 
 	making  sync.Mutex // held while a variant is compressed

@@ -16,21 +16,7 @@ const openFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEX
 // unless links must not be followed.
 func (t *rootTree) open(name string) (f *os.File, err error) {
 	name = cmp.Or(name, ".")
-	how := unix.OpenHow{
-		Flags:   openFlags,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	}
-	t.using.RLock()
-	defer t.using.RUnlock()
-	if t.top == nil {
-		return nil, os.ErrClosed
-	}
-	var fd int
-	for {
-		if fd, err = unix.Openat2(t.fd, name, &how); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	fd, err := t.openat2(name, openFlags)
 	switch {
 	case err == nil:
 		return os.NewFile(uintptr(fd), name), nil
@@ -40,6 +26,24 @@ func (t *rootTree) open(name string) (f *os.File, err error) {
 		return nil, errLink
 	}
 	return t.root.OpenFile(name, openFlags, 0)
+}
+
+// openat2 opens a name below the root to which no link leads.
+func (t *rootTree) openat2(name string, flags uint64) (fd int, err error) {
+	t.using.RLock()
+	defer t.using.RUnlock()
+	if t.top == nil {
+		return -1, os.ErrClosed
+	}
+	how := unix.OpenHow{
+		Flags:   flags,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	for {
+		if fd, err = unix.Openat2(t.fd, name, &how); !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
 }
 
 // mayWalk reports whether os.Root may open what openat2 did not.
@@ -53,12 +57,12 @@ func mayWalk(err error) bool {
 // is out of descriptors still serves from memory. The calls see different moments, so the path may
 // have led elsewhere in between. This is safe, because a stamp only shows that a file is the one
 // that was once opened below the root and is served from memory. Behind a link os.Root walks the
-// path.
-func (t *rootTree) stamp(name string) stamp {
+// path. isPlain is false there, and for a file with several names.
+func (t *rootTree) stamp(name string) (s stamp, isPlain bool) {
 	t.using.RLock()
 	defer t.using.RUnlock()
 	if t.top == nil {
-		return stamp{}
+		return stamp{}, false
 	}
 	var x unix.Statx_t
 	for i := 0; i <= len(name); i++ {
@@ -66,13 +70,13 @@ func (t *rootTree) stamp(name string) stamp {
 			continue
 		}
 		if statAt(t.fd, unix.AT_SYMLINK_NOFOLLOW, &x, name[:i]) != nil {
-			return stamp{}
+			return stamp{}, true
 		}
 		if isLink := x.Mode&unix.S_IFMT == unix.S_IFLNK; isLink && t.noLinks {
-			return stamp{}
+			return stamp{}, false
 		} else if isLink {
-			return stampIf(t.stat(name))
+			return stampIf(t.stat(name)), false
 		}
 	}
-	return statxStamp(&x)
+	return statxStamp(&x), x.Mode&unix.S_IFMT == unix.S_IFDIR || x.Nlink <= 1
 }

@@ -14,8 +14,9 @@ type tree interface {
 	open(name string) (*os.File, error)
 	// stat describes a file, without opening it if possible.
 	stat(name string) (fs.FileInfo, error)
-	// stamp returns the stamp of what stat describes, or zero if stat fails.
-	stamp(name string) stamp
+	// stamp returns the stamp of what stat describes, or zero if stat fails. If it isPlain, a change
+	// of it is a change in its directory, or in one above.
+	stamp(name string) (s stamp, isPlain bool)
 	close()
 }
 
