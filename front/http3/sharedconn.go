@@ -86,6 +86,7 @@ func newSharedConn(conn *net.UDPConn, files quicserver.Files) (*sharedConn, erro
 			return nil, err
 		}
 	}
+	c.servesPeers() // removes those that have ended, so that upgrades do not add up descriptors
 	if err := c.openPair(prefix + hex.EncodeToString(c.own[:])); err != nil {
 		return nil, err
 	}

@@ -71,6 +71,21 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	testkit.WaitFor(t, "the end of the older process", func() bool { return !next.IsNeeded(true) })
 }
 
+// A process that has ended is not passed on: otherwise each upgrade would add a descriptor.
+func TestEndedProcessesAreForgotten(t *testing.T) {
+	t.Parallel()
+	files, conn := &passedFiles{t: t}, listenUDP(t)
+	old := start(t, files, conn)
+	files.stop()
+	nextFiles := &passedFiles{t: t, from: files}
+	next := duplicateUDP(t, conn)
+	start(t, nextFiles, next)
+	testkit.Check(t, old.Close())
+	nextFiles.stop()
+	last := start(t, &passedFiles{t: t, from: nextFiles}, duplicateUDP(t, next))
+	testkit.Equal(t, len(last.conn.peers), 1, "older processes")
+}
+
 func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
 	t.Parallel()
 	files, conn := &passedFiles{t: t}, listenUDP(t)
