@@ -142,6 +142,9 @@ func (w *watcher) run(file *os.File) {
 			file = w.restart()
 		}
 		w.changes.Add(1) // what cover has returned before is old now
+		// The kernel joins equal events meanwhile. A log in the root, written to without pause, took most
+		// of a CPU.
+		time.Sleep(rootInterval)
 	}
 }
 
