@@ -88,7 +88,7 @@ func notLink(fd int) (int, error) {
 }
 
 // stamp makes a single system call and allocates nothing, unless links are checked.
-func (t *pathTree) stamp(name string) (s stamp, isPlain bool) {
+func (t *pathTree) stamp(name string, _ bool) (s stamp, isPlain bool) {
 	if t.disableLinks != "" {
 		return stampIf(t.stat(name)), false
 	}

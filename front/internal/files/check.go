@@ -49,7 +49,7 @@ func (h *Handler) fresh(res *resource) bool {
 		if i > 0 && !all && c.stamp == (stamp{}) {
 			continue
 		}
-		s, isPlain := h.tree.stamp(c.name)
+		s, isPlain := h.tree.stamp(c.name, changes != 0)
 		if s != c.stamp {
 			return false
 		}

@@ -17,16 +17,22 @@ import (
 
 // load makes the resource of a key. If there is none, it returns the status.
 func (h *Handler) load(k, name string, dir bool) (*resource, int) {
-	began, byPath := h.now(), h.plan.config.ByPath
+	began, byPath, within := h.now(), h.plan.config.ByPath, name
+	if dir {
+		within = path.Join(name, "index")
+	}
+	changes := h.watch.cover([]check{{name: within}})
 	o, err := h.open(name)
 	if err != nil && (statusOf(err) != http.StatusNotFound || byPath && (dir || !h.plan.config.Compress.hasSiblings())) {
 		return nil, statusOf(err)
 	}
 	res := &resource{key: k}
 	res.checked.Store(began)
+	res.changes.Store(changes)
 	switch {
 	case err != nil && !byPath:
-		res.checks = []check{{name: name}}
+		h.addCheck(res, name)
+		res.checks[0].stamp = stamp{}
 		h.absent.put(res)
 		return res, 0
 	case err != nil: // an encoded variant may exist
@@ -46,7 +52,8 @@ func (h *Handler) load(k, name string, dir bool) (*resource, int) {
 		_ = o.Close()
 		return nil, http.StatusMovedPermanently
 	default:
-		res.checks = []check{{name, o.stamp}}
+		h.addCheck(res, name)
+		res.checks[0].stamp = o.stamp
 	}
 	return h.loadVariants(res, name, o)
 }
@@ -72,8 +79,10 @@ func (h *Handler) openIndex(res *resource, dir string) (string, openedFile, erro
 // addCheck adds a name that need not exist to those that a resource depends on. It does so before
 // the name is opened: the first check notices a change in between.
 func (h *Handler) addCheck(res *resource, name string) (exists bool) {
-	s, _ := h.tree.stamp(name)
-	res.checks = append(res.checks, check{name, s})
+	s, isPlain := h.tree.stamp(name, res.changes.Load() != 0)
+	if res.checks = append(res.checks, check{name, s}); !isPlain {
+		res.changes.Store(0)
+	}
 	return s != stamp{}
 }
 
@@ -120,6 +129,9 @@ func (h *Handler) loadVariants(res *resource, name string, o openedFile) (*resou
 		res.identity.describe(h.plan, "", res.varies)
 	case !res.varies:
 		return nil, http.StatusNotFound
+	}
+	if res.unripe {
+		res.changes.Store(0)
 	}
 	h.cache.put(res)
 	return res, 0

@@ -58,14 +58,18 @@ func mayWalk(err error) bool {
 // have led elsewhere in between. This is safe, because a stamp only shows that a file is the one
 // that was once opened below the root and is served from memory. Behind a link os.Root walks the
 // path. isPlain is false there, and for a file with several names.
-func (t *rootTree) stamp(name string) (s stamp, isPlain bool) {
+func (t *rootTree) stamp(name string, isWatched bool) (s stamp, isPlain bool) {
 	t.using.RLock()
 	defer t.using.RUnlock()
 	if t.top == nil {
 		return stamp{}, false
 	}
 	var x unix.Statx_t
-	for i := 0; i <= len(name); i++ {
+	i := 0
+	if isWatched {
+		i = len(name)
+	}
+	for ; i <= len(name); i++ {
 		if i < len(name) && name[i] != '/' {
 			continue
 		}

@@ -15,8 +15,9 @@ type tree interface {
 	// stat describes a file, without opening it if possible.
 	stat(name string) (fs.FileInfo, error)
 	// stamp returns the stamp of what stat describes, or zero if stat fails. If it isPlain, a change
-	// of it is a change in its directory, or in one above.
-	stamp(name string) (s stamp, isPlain bool)
+	// of it is a change in its directory, or in one above. isWatched reports that these have no links
+	// and are watched.
+	stamp(name string, isWatched bool) (s stamp, isPlain bool)
 	close()
 }
 

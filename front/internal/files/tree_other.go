@@ -22,11 +22,11 @@ func (t *rootTree) open(name string) (*os.File, error) {
 	return openRegular(t.root.Stat, t.root.OpenFile, cmp.Or(name, "."))
 }
 
-func (t *rootTree) stamp(name string) (stamp, bool) { return stampIf(t.stat(name)), false }
+func (t *rootTree) stamp(name string, _ bool) (stamp, bool) { return stampIf(t.stat(name)), false }
 
 func openPath(path string) (*os.File, error) { return openRegular(os.Stat, os.OpenFile, path) }
 
-func (t *pathTree) stamp(name string) (stamp, bool) { return stampIf(t.stat(name)), false }
+func (t *pathTree) stamp(name string, _ bool) (stamp, bool) { return stampIf(t.stat(name)), false }
 
 // openRegular opens a regular file or a directory. Opening anything else might block. Another
 // process could replace the file by a pipe after the check; the nonblock flag covers that on
