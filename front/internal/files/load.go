@@ -23,7 +23,8 @@ func (h *Handler) load(k, name string, dir bool) (*resource, int) {
 	}
 	changes := h.watch.cover([]check{{name: within}})
 	o, err := h.open(name)
-	if err != nil && (statusOf(err) != http.StatusNotFound || byPath && (dir || !h.plan.config.Compress.hasSiblings())) {
+	mayBeEncoded := byPath && !dir && h.plan.config.Compress.hasSiblings()
+	if err != nil && (statusOf(err) != http.StatusNotFound || byPath && !mayBeEncoded) {
 		return nil, statusOf(err)
 	}
 	res := &resource{key: k}
@@ -35,7 +36,7 @@ func (h *Handler) load(k, name string, dir bool) (*resource, int) {
 		res.checks[0].stamp = stamp{}
 		h.absent.put(res)
 		return res, 0
-	case err != nil: // an encoded variant may exist
+	case err != nil: // a variant may exist
 		res.checks = []check{{name: name}}
 	case o.info.IsDir() && dir: // a change of names in it does not concern the index
 		_ = o.Close()
