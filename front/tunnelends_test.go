@@ -153,6 +153,9 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 	noLeaks(t)
 	for _, server := range []string{"plain", "unix", "wrapped", "net/http", "TLS"} {
 		t.Run(server, func(t *testing.T) {
+			if server != "plain" && server != "net/http" {
+				testkit.Long(t, "it waits for logs, as two others do")
+			}
 			t.Parallel() // each line of a log comes late
 			testTunnels(t, server)
 		})
