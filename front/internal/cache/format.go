@@ -149,6 +149,7 @@ func parseStored(b []byte) (*stored, error) {
 	if d.bad || d.rest != "" || s.status < 200 || len(s.choices) > maxVary {
 		return nil, errTorn
 	}
+	s.head = makeHead(s.header)
 	return s, nil
 }
 

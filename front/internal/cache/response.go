@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/byterange"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // State is how a response came about, as nginx's $upstream_cache_status. It is empty if the cache
@@ -48,6 +49,15 @@ type Response struct {
 	age      [1]string   // the value of the field Age, for Mark
 }
 
+// Head returns the Header as a head that has been parsed. It is nil if the response is not stored, or
+// still arrives. Callers must not change it.
+func (a *Response) Head() (text []byte, fields []http1.Field) {
+	if a.stored == nil || a.arriving != nil {
+		return nil, nil
+	}
+	return a.stored.head.text, a.stored.head.fields
+}
+
 // Mark adds Age to the header for a client.
 func (a *Response) Mark(header http.Header) {
 	if a.stored == nil {
@@ -70,8 +80,13 @@ func (a *Response) Send(w http.ResponseWriter, r *http.Request, by byterange.Sel
 		return SendSelected(w, r, by, a.Header.Get("Last-Modified"), a.seeker())
 	}
 	w.WriteHeader(a.Status)
+	return a.SendBody(w, r.Method)
+}
+
+// SendBody is Send for a caller that has sent the status, and for a request that selects no part.
+func (a *Response) SendBody(w http.ResponseWriter, method string) error {
 	switch {
-	case r.Method == http.MethodHead || a.Status == http.StatusNoContent:
+	case method == http.MethodHead || a.Status == http.StatusNoContent:
 		if a.arriving != nil && (a.headOnly() || a.Status == http.StatusNoContent) {
 			_, _ = a.arriving.Read(nil) // returns once it is stored, which a client of a whole response expects
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/tarehq/tare/front/internal/core"
-	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -18,7 +17,8 @@ import (
 //
 //	the server     sends no such head: net/http's, and tare's for HTTP/2
 //	the request    is a subrequest, an error page, or has fields of an earlier response
-//	the location   has a cache, or a filter that reads or replaces fields
+//	the location   has a filter that reads or replaces fields
+//	a cache        has to store the response, or the request selects a part of it
 //	the response   is a 101, a 426, an error that proxy_intercept_errors concerns, announces a
 //	               trailer section, or has a field that directs the front
 //
@@ -28,8 +28,8 @@ import (
 // rawHead is the head of a response that passes as it was received.
 type rawHead struct {
 	sender connection.RawSender // nil if no head passes
-	head   *client.Head
-	sent   []http1.Field // those of head that are sent as they are; the memory is reused
+	text   []byte
+	sent   []http1.Field // those of text that are sent as they are; the memory is reused
 }
 
 // maxKeptFields limits the fields whose memory is reused.
@@ -58,27 +58,28 @@ func canPassHead(x *core.Exchange, status int) (connection.RawSender, bool) {
 	return s, ok && !s.HasFields()
 }
 
-// passHead prepares to pass the head of a response, and reports whether it can.
-func (p *proxy) passHead(x *core.Exchange, status int) bool {
+// passHead prepares to pass the head of a response, and reports whether it can. keepsDate is for
+// stored responses.
+func (p *proxy) passHead(x *core.Exchange, status int, text []byte, fields []http1.Field, keepsDate bool) bool {
 	sender, ok := canPassHead(x, status)
 	if !ok {
 		return false
 	}
 	state := stateOf(x)
-	raw, head, rewrites := &state.raw, state.clientMemory.Head(), false
-	raw.sent = slices.Grow(raw.sent[:0], len(head.Fields))
-	for i := range head.Fields {
-		f := &head.Fields[i]
-		fate := p.response.rawFate(f, head.Text)
+	raw, rewrites := &state.raw, false
+	raw.sent = slices.Grow(raw.sent[:0], len(fields))
+	for i := range fields {
+		f := &fields[i]
+		fate := p.response.rawFate(f, text)
 		if fate&fieldDirects != 0 {
 			return false
 		}
-		if fate&fieldIsDropped == 0 {
+		if fate&fieldIsDropped == 0 || keepsDate && f.Known == http1.NameDate {
 			rewrites = rewrites || fate&fieldIsRewritten != 0
 			raw.sent = append(raw.sent, *f)
 		}
 	}
-	raw.sender, raw.head, state.upstreamHeader = sender, head, nil
+	raw.sender, raw.text, state.upstreamHeader = sender, text, nil
 	if rewrites {
 		p.response.rewriteRawFields(x)
 	}
@@ -89,9 +90,9 @@ func (p *proxy) passHead(x *core.Exchange, status int) bool {
 func (r *responseRules) rewriteRawFields(x *core.Exchange) {
 	raw, before := &stateOf(x).raw, make(http.Header)
 	for i := range raw.sent {
-		if f := &raw.sent[i]; r.rawFate(f, raw.head.Text)&fieldIsRewritten != 0 {
-			name := http.CanonicalHeaderKey(string(f.Name.In(raw.head.Text)))
-			before[name] = append(before[name], string(f.Value.In(raw.head.Text)))
+		if f := &raw.sent[i]; r.rawFate(f, raw.text)&fieldIsRewritten != 0 {
+			name := http.CanonicalHeaderKey(string(f.Name.In(raw.text)))
+			before[name] = append(before[name], string(f.Value.In(raw.text)))
 		}
 	}
 	after := maps.Clone(before)
@@ -102,7 +103,7 @@ func (r *responseRules) rewriteRawFields(x *core.Exchange) {
 		}
 		x.Response.Header()[name] = values
 		raw.sent = slices.DeleteFunc(raw.sent, func(f http1.Field) bool {
-			return bytes.EqualFold(f.Name.In(raw.head.Text), []byte(name))
+			return bytes.EqualFold(f.Name.In(raw.text), []byte(name))
 		})
 	}
 }
@@ -121,7 +122,7 @@ func sendRawHead(x *core.Exchange, status int) {
 		f.ChangeHeader(x, x.Response.Header(), status)
 	}
 	x.Response.StartLimits(x.Loc.Filters)
-	raw.sender.WriteRawHeader(status, raw.head.Text, raw.sent)
+	raw.sender.WriteRawHeader(status, raw.text, raw.sent)
 }
 
 // rawHeadOf returns the head that has passed as it was received, or nil.
@@ -137,8 +138,8 @@ func sentField(x *core.Exchange, name string) []string {
 	var values []string
 	if raw := rawHeadOf(x); raw != nil {
 		for i := range raw.sent {
-			if f := &raw.sent[i]; bytes.EqualFold(f.Name.In(raw.head.Text), []byte(name)) {
-				values = append(values, string(f.Value.In(raw.head.Text)))
+			if f := &raw.sent[i]; bytes.EqualFold(f.Name.In(raw.text), []byte(name)) {
+				values = append(values, string(f.Value.In(raw.text)))
 			}
 		}
 	}
@@ -182,7 +183,7 @@ func bytesSent(x *core.Exchange) string {
 	if raw := rawHeadOf(x); raw != nil {
 		for i := range raw.sent {
 			f := &raw.sent[i]
-			n += int64(len(f.Name.In(raw.head.Text)) + len(f.Value.In(raw.head.Text)) + field)
+			n += int64(len(f.Name.In(raw.text)) + len(f.Value.In(raw.text)) + field)
 		}
 	}
 	return strconv.FormatInt(n, 10)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/byterange"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
@@ -322,12 +323,15 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 		return p.respond(x, a.Passed)
 	}
 	defer a.Close()
+	if p.passStored(x, a) {
+		return p.sendStored(x, a)
+	}
 	if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
 		return out
 	}
 	header := x.Response.Header()
 	p.response.copyHeader(x, a.Status, header, a.Header)
-	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
+	if p.keepsDate() {
 		header["Date"] = a.Header["Date"]
 	}
 	switch {
@@ -343,6 +347,31 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 	}
 	r := x.WithConditions(x.Request, message.FirstValue(a.Header["Content-Type"]))
 	return endSelected(x, a.Send(&x.Response, r, x.Loc.Selector()))
+}
+
+// keepsDate reports whether the client of a stored response receives its Date, to which Age refers
+// (RFC 9111, 4.2.3).
+func (p *proxy) keepsDate() bool { return !ignoresField(p.from.Hide, "Date") }
+
+// passStored prepares to pass the head of a stored response, and reports whether it can.
+func (p *proxy) passStored(x *core.Exchange, a *cache.Response) bool {
+	text, fields := a.Head()
+	if text == nil || p.from.ForceRanges || byterange.MaySelect(x.Request.Header) ||
+		!p.passHead(x, a.Status, text, fields, p.keepsDate()) {
+		return false
+	}
+	stateOf(x).upstreamHeader = a.Header
+	return true
+}
+
+// sendStored sends the response that passStored has prepared.
+func (p *proxy) sendStored(x *core.Exchange, a *cache.Response) core.Outcome {
+	a.Mark(x.Response.Header())
+	sendRawHead(x, a.Status)
+	if x.DiscardsBody() || !message.BodyAllowed(a.Status) {
+		return core.Responded
+	}
+	return endSelected(x, a.SendBody(&x.Response, x.Request.Method))
 }
 
 // endSelected ends a response that the request's conditions and ranges have selected.

@@ -153,8 +153,11 @@ func markIndex[T string | []byte](name T) byte {
 // respond sends an upstream's response to the client, and closes it.
 func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
 	defer func() { _ = resp.Body.Close() }() // unless a stream has taken it
-	if resp.Header == nil && !p.passHead(x, resp.StatusCode) {
-		resp.Header = stateOf(x).clientMemory.Header()
+	if resp.Header == nil {
+		memory := stateOf(x).clientMemory
+		if head := memory.Head(); !p.passHead(x, resp.StatusCode, head.Text, head.Fields, false) {
+			resp.Header = memory.Header()
+		}
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return p.tunnel(x, resp)
