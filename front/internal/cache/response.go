@@ -63,11 +63,23 @@ func (a *Response) Mark(header http.Header) {
 	if a.stored == nil {
 		return
 	}
-	if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
-		a.age[0] = strconv.FormatInt(int64(age/time.Second), 10)
+	if age := a.seconds(); a.arriving == nil || age > 0 {
+		a.age[0] = strconv.FormatInt(age, 10)
 		header["Age"] = a.age[:]
 	}
 }
+
+// AppendAge is Mark for a Head: it appends the field to the text and to the fields.
+func (a *Response) AppendAge(text []byte, fields []http1.Field) ([]byte, []http1.Field) {
+	const name = "Age"
+	at := len(text)
+	text = strconv.AppendInt(append(text, name+": "...), a.seconds(), 10)
+	return text, append(fields, http1.Field{Name: http1.SpanOf(at, at+len(name)),
+		Value: http1.SpanOf(at+len(name+": "), len(text))})
+}
+
+// seconds returns the age.
+func (a *Response) seconds() int64 { return int64(a.stored.age(a.at) / time.Second) }
 
 // Send sends the status and the body, or the part of it that the request selects. An error other
 // than Unmet means that the response is incomplete: the connection must be closed.

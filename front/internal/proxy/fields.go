@@ -30,17 +30,18 @@ type rawHead struct {
 	sender connection.RawSender // nil if no head passes
 	text   []byte
 	sent   []http1.Field // those of text that are sent as they are; the memory is reused
+	own    []byte        // memory for text, which is reused
 }
 
-// maxKeptFields limits the fields whose memory is reused.
-const maxKeptFields = 64
+// maxKeptFields and maxKeptText limit the memory that is reused.
+const maxKeptFields, maxKeptText = 64, 4 << 10
 
 // spare returns the memory for another exchange.
 func (h *rawHead) spare() rawHead {
-	if cap(h.sent) > maxKeptFields {
+	if cap(h.sent) > maxKeptFields || cap(h.own) > maxKeptText {
 		return rawHead{}
 	}
-	return rawHead{sent: h.sent[:0]}
+	return rawHead{sent: h.sent[:0], own: h.own[:0]}
 }
 
 // canPassHead reports whether the head of a response passes, as far as that does not depend on its

@@ -366,7 +366,9 @@ func (p *proxy) passStored(x *core.Exchange, a *cache.Response) bool {
 
 // sendStored sends the response that passStored has prepared.
 func (p *proxy) sendStored(x *core.Exchange, a *cache.Response) core.Outcome {
-	a.Mark(x.Response.Header())
+	raw := &stateOf(x).raw
+	raw.own, raw.sent = a.AppendAge(append(raw.own[:0], raw.text...), raw.sent)
+	raw.text = raw.own
 	sendRawHead(x, a.Status)
 	if x.DiscardsBody() || !message.BodyAllowed(a.Status) {
 		return core.Responded
