@@ -122,7 +122,7 @@ type rawSink struct {
 	fields int
 }
 
-func (s *rawSink) HasFields() bool { return len(s.header) > 0 }
+func (s *rawSink) TakesRawHeader(int) bool { return len(s.header) == 0 }
 
 func (s *rawSink) WriteString(text string) (int, error) { return len(text), nil }
 

@@ -100,8 +100,9 @@ type SendTimer interface {
 
 // RawSender is a ResponseWriter that sends fields as they are.
 type RawSender interface {
-	// HasFields reports whether the handler has set fields in the Header, besides Connection.
-	HasFields() bool
+	// TakesRawHeader reports whether WriteRawHeader may be called with a status: the handler has set
+	// no fields in the Header, besides Connection, and nothing else needs them there.
+	TakesRawHeader(code int) bool
 	// WriteRawHeader is WriteHeader with further fields, sent before those of the Header: offsets
 	// into a head that http1 has parsed. What describes the framing or the connection is decided as
 	// for other responses. It detects no content type, and keeps neither argument.

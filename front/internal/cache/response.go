@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/byterange"
+	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -49,13 +50,13 @@ type Response struct {
 	age      [1]string   // the value of the field Age, for Mark
 }
 
-// Head returns the Header as a head that has been parsed. It is nil if the response is not stored, or
-// still arrives. Callers must not change it.
-func (a *Response) Head() (text []byte, fields []http1.Field) {
-	if a.stored == nil || a.arriving != nil {
-		return nil, nil
+// Head returns the head of the Header; none if the response is not stored, or still arrives. Callers
+// must not change it.
+func (a *Response) Head() (h message.Head) {
+	if a.stored != nil && a.arriving == nil {
+		h = a.stored.head
 	}
-	return a.stored.head.text, a.stored.head.fields
+	return h
 }
 
 // Mark adds Age to the header for a client.

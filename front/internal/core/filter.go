@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/internal/connection"
 )
 
@@ -44,10 +45,11 @@ func (f *filters) AddsFields() bool { return f.fields != nil || f.byHead != nil 
 type Writer struct {
 	http.ResponseWriter
 	X              *Exchange
-	Status         int   // of the response; 0 until it has one
-	Sent           int64 // bytes of the body that were written to the server
-	WithheldStatus int   // the status of a response that an error page replaces, else 0
-	IsBypassed     bool  // a bound handler writes to the ResponseWriter itself
+	Status         int          // of the response; 0 until it has one
+	Raw            message.Head // that is sent as it is; none for others
+	Sent           int64        // bytes of the body that were written to the server
+	WithheldStatus int          // the status of a response that an error page replaces, else 0
+	IsBypassed     bool         // a bound handler writes to the ResponseWriter itself
 	hijacked       bool
 	unwatch        func() bool // cancels what EndWithPlan has set
 	SwitchBytes    int64       // length of a tunnel's 101 head

@@ -88,6 +88,7 @@ func requestVariables() map[string]KnownVariable {
 
 		"status":          {Get: StatusVariable, AppendTo: appendStatus},
 		"body_bytes_sent": {Get: BodyBytesSent, AppendTo: appendBodyBytes},
+		"bytes_sent":      {Get: bytesSent},
 		"limit_rate":      {Get: limitRate, Set: setLimitRate},
 	}
 }
@@ -159,6 +160,10 @@ func variableFamilies() []VariableFamily {
 			return func(x *Exchange) string { return message.Cookie(x.Request.Header["Cookie"], name) }
 		}},
 		{Prefix: "http_", Of: requestFieldVariable},
+		{Prefix: "sent_http_", Of: func(name string) Variable {
+			field := FieldName(name)
+			return func(x *Exchange) string { return strings.Join(sentField(x, field), ", ") }
+		}},
 		{Prefix: "sent_trailer_", Of: func(name string) Variable {
 			field := FieldName(name)
 			return func(x *Exchange) string { return strings.Join(x.sentTrailer(field), ", ") }

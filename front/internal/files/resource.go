@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/message"
 )
 
 // resource is what a key leads to. Only its atomic fields change.
@@ -36,9 +38,10 @@ type variant struct {
 	size  int64
 
 	contentType, etag string
-	modified          time.Time // zero if unknown
-	fields            []field   // of a 200
-	values            int       // number of values in fields
+	modified          time.Time    // zero if unknown
+	fields            []field      // of a 200
+	values            int          // number of values in fields
+	head              message.Head // of fields
 
 	content []byte // if it is in memory
 }
@@ -71,8 +74,13 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 		add("Vary", "Accept-Encoding")
 	}
 	v.fields = append(v.fields, p.always...)
+	header := make(http.Header)
 	for _, f := range v.fields {
 		v.values += len(f.values)
+		header[f.name] = f.values
+	}
+	if v.contentType != "" { // otherwise the server detects one
+		v.head = message.NewHead(header)
 	}
 }
 
@@ -104,11 +112,11 @@ func (v *variant) set(header http.Header) {
 func (r *resource) weight() int64 {
 	w := resourceWeight + int64(len(r.key))
 	if r.identity != nil {
-		w += int64(len(r.identity.content))
+		w += int64(len(r.identity.content)) + r.identity.head.Size()
 	}
 	for i := range r.encoded {
 		if v := r.encoded[i].Load(); v != nil {
-			w += int64(len(v.content))
+			w += int64(len(v.content)) + v.head.Size()
 		}
 	}
 	return w

@@ -297,9 +297,9 @@ func (w *Response) HasTrailers() bool {
 	return false
 }
 
-func (w *Response) HasFields() bool {
+func (w *Response) TakesRawHeader(int) bool {
 	_, connection := w.fields["Connection"]
-	return len(w.fields) > 1 || len(w.fields) == 1 && !connection
+	return len(w.fields) == 0 || len(w.fields) == 1 && connection
 }
 
 func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
