@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/fcgi"
@@ -126,7 +127,9 @@ func (s *rawSink) TakesRawHeader(int) bool { return len(s.header) == 0 }
 
 func (s *rawSink) WriteString(text string) (int, error) { return len(text), nil }
 
-func (s *rawSink) WriteRawHeader(_ int, _ []byte, fields []http1.Field) { s.fields = len(fields) }
+func (s *rawSink) WriteRawHeader(_ int, _ []byte, fields []http1.Field, _ connection.HeaderAdder) {
+	s.fields = len(fields)
+}
 
 // upstreamFields are of a usual response.
 const upstreamFields = "Content-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\n" +

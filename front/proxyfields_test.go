@@ -15,6 +15,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -118,6 +120,28 @@ func TestRawHeadsOfFilesEqualHeaders(t *testing.T) {
 			}
 			testkit.Equal(t, strings.Join(all[true], ""), strings.Join(all[false], ""), "as it was made, and by a Header")
 		})
+	}
+}
+
+// A handler that calls that of a directory finds the response's fields in the Header afterwards.
+func TestFilesFillHeaderForCallers(t *testing.T) {
+	h := testkit.Value(files.New(files.Config{Dir: site(t, "x.txt"), CacheControl: "no-cache"}))(t)
+	defer h.Close()
+	var seen []http.Header
+	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
+		done := make(chan http.Header, 1)
+		client := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			done <- w.Header().Clone()
+		}))
+		for range 2 { // the connection is used again
+			client.get("/x.txt")
+			seen = append(seen, <-done)
+		}
+	}
+	testkit.Equal(t, seen[1].Get("Cache-Control"), "no-cache")
+	for _, header := range seen[:3] {
+		testkit.Equal(t, header, seen[3], "the Header, on tare's server and on net/http's")
 	}
 }
 
@@ -259,7 +283,9 @@ func (w *rawWriter) TakesRawHeader(int) bool {
 	return true
 }
 
-func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field) { w.raw = code }
+func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field, _ connection.HeaderAdder) {
+	w.raw = code
+}
 
 // A request's body that turns out to be too long replaces a response whose head was about to pass.
 func TestRawHeadsYieldToRejectedBodies(t *testing.T) {

@@ -40,7 +40,7 @@ func (w *Writer) TakesRawHeader(status int) bool {
 
 // WriteRawHeader implements connection.RawSender. If the request's body has meanwhile turned out to
 // be invalid, an error page replaces the response.
-func (w *Writer) WriteRawHeader(status int, head []byte, fields []http1.Field) {
+func (w *Writer) WriteRawHeader(status int, head []byte, fields []http1.Field, _ connection.HeaderAdder) {
 	if w.X.BodyStatus.Load() != 0 {
 		w.Raw = message.Head{}
 		w.WriteHeader(status)
@@ -52,7 +52,7 @@ func (w *Writer) WriteRawHeader(status int, head []byte, fields []http1.Field) {
 		f.ChangeHeader(w.X, w.Header(), status)
 	}
 	w.StartLimits(f)
-	w.ResponseWriter.(connection.RawSender).WriteRawHeader(status, head, fields)
+	w.ResponseWriter.(connection.RawSender).WriteRawHeader(status, head, fields, nil) // see sentField
 }
 
 // sentField returns the values of a field that is sent to the client.

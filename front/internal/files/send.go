@@ -48,14 +48,14 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 	var parts []byterange.Part
 	if raw, ok := w.(connection.RawSender); ok && o.Status == http.StatusOK && v.head.Text != nil &&
 		raw.TakesRawHeader(o.Status) {
-		raw.WriteRawHeader(o.Status, v.head.Text, v.head.Fields)
+		raw.WriteRawHeader(o.Status, v.head.Text, v.head.Fields, v)
 	} else {
 		header := w.Header()
 		if returnsUnmet && o.IsUnmet() {
 			o.SetHeader(header)
 			return o.Status, true
 		}
-		v.set(header)
+		v.AddTo(header)
 		parts = o.SetHeader(header)
 		if o.IsUnmet() {
 			header["Content-Length"] = []string{"0"}

@@ -369,7 +369,7 @@ func (p *proxy) passStored(x *core.Exchange, a *cache.Response) bool {
 func (p *proxy) sendStored(x *core.Exchange, a *cache.Response) core.Outcome {
 	heads, raw := &stateOf(x).heads, &x.Response.Raw
 	heads.text, heads.fields = a.AppendAge(append(heads.text[:0], raw.Text...), raw.Fields)
-	x.Response.WriteRawHeader(a.Status, heads.text, heads.fields)
+	x.Response.WriteRawHeader(a.Status, heads.text, heads.fields, nil)
 	if x.DiscardsBody() || !message.BodyAllowed(a.Status) {
 		return core.Responded
 	}

@@ -68,7 +68,7 @@ func (p *proxy) isStreamed(header http.Header) bool {
 // sendFields sends the head of a response, without announcing a trailer section.
 func (p *proxy) sendFields(x *core.Exchange, resp *http.Response) {
 	if raw := &x.Response.Raw; raw.Text != nil {
-		x.Response.WriteRawHeader(resp.StatusCode, raw.Text, raw.Fields)
+		x.Response.WriteRawHeader(resp.StatusCode, raw.Text, raw.Fields, nil)
 		return
 	}
 	p.response.copyHeader(x, resp.StatusCode, x.Response.Header(), resp.Header)
