@@ -13,7 +13,7 @@ import (
 // The head of an upstream's response, or of one that is stored, passes as it is, with the order and
 // spelling of its fields, unless something has to see it as an http.Header:
 //
-//	the server     sends no such head: net/http's, and tare's for HTTP/2
+//	the server     sends no such head, such as net/http's
 //	the request    is a subrequest, an error page, or has fields of an earlier response
 //	the location   has a filter that reads or replaces fields
 //	the response   is a 101, a 426, or an error that an error page replaces
