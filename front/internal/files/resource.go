@@ -1,6 +1,7 @@
 package files
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -39,24 +40,18 @@ type variant struct {
 
 	contentType, etag string
 	modified          time.Time    // zero if unknown
-	fields            []field      // of a 200
-	values            int          // number of values in fields
-	head              message.Head // of fields
+	header            http.Header  // of a 200
+	head              message.Head // of header
 
 	content []byte // if it is in memory
 }
 
-// field is a header field. Its values are shared: a ResponseWriter gets a copy.
-type field struct {
-	name   string
-	values []string
-}
-
-// describe sets the fields of a 200.
+// describe sets the header of a 200.
 func (v *variant) describe(p *plan, coding string, varies bool) {
+	v.header = make(http.Header)
 	add := func(name, value string) {
 		if value != "" {
-			v.fields = append(v.fields, field{name, []string{value}})
+			v.header[name] = []string{value}
 		}
 	}
 	if p.config.Selector.MaxRanges >= 0 {
@@ -73,14 +68,9 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 	if varies {
 		add("Vary", "Accept-Encoding")
 	}
-	v.fields = append(v.fields, p.always...)
-	header := make(http.Header)
-	for _, f := range v.fields {
-		v.values += len(f.values)
-		header[f.name] = f.values
-	}
+	maps.Copy(v.header, p.always)
 	if v.contentType != "" { // otherwise the server detects one
-		v.head = message.NewHead(header)
+		v.head = message.NewHead(v.header)
 	}
 }
 
@@ -92,11 +82,11 @@ func (v *variant) AddTo(header http.Header) {
 		theirType, theirVary = header["Content-Type"], header["Vary"]
 		delete(header, "Vary")
 	}
-	values := make([]string, 0, v.values)
-	for _, f := range v.fields {
-		from := len(values)
-		values = append(values, f.values...)
-		header[f.name] = values[from:len(values):len(values)]
+	copies := make([]string, 0, len(v.header))
+	for name, values := range v.header {
+		from := len(copies)
+		copies = append(copies, values...)
+		header[name] = copies[from:len(copies):len(copies)]
 	}
 	if theirType != nil {
 		header["Content-Type"] = theirType
