@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -311,10 +312,8 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 		"tls":  func(l net.Listener) error { return tare.ServeTLS(l, textHandler("x"), certFile, keyFile) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := testkit.Listen(t)
-			served := make(chan error, 1)
+			l, served, client := testkit.Listen(t), make(chan error, 1), keepingClient(false)
 			go func() { served <- serve(l) }()
-			client := keepingClient(false)
 			testkit.Must(t, getFrom(client, name, l))
 			client.CloseIdleConnections()
 			l.Close()
@@ -341,8 +340,7 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 		for way, end := range endings {
 			for _, isUsed := range []bool{true, false} { // when it ends
 				t.Run(fmt.Sprint(kind, "/", way, "/", isUsed), func(t *testing.T) {
-					mustEnd := leftovers(t)
-					inner := &http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)}
+					mustEnd, inner := leftovers(t), &http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)}
 					s, client, l := tare.Wrap(inner), keepingClient(false), net.Listener(nil)
 					serveOnce := func(isUsed bool) {
 						l = testkit.Listen(t)
@@ -380,15 +378,17 @@ func keepingClient(http2 bool) *http.Client {
 }
 
 func getFrom(c *http.Client, kind string, l net.Listener) error {
-	scheme := "http://"
-	if kind == "tls" {
-		scheme = "https://"
-	}
-	resp, err := c.Get(scheme + l.Addr().String())
+	idle := make(chan error, 1)
+	traced := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{PutIdleConn: func(err error) { idle <- err }})
+	scheme := map[bool]string{true: "https://", false: "http://"}[kind == "tls"]
+	r, _ := http.NewRequestWithContext(traced, http.MethodGet, scheme+l.Addr().String(), http.NoBody)
+	resp, err := c.Do(r)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
+	if _, err = io.Copy(io.Discard, resp.Body); err == nil && resp.ProtoMajor == 1 {
+		err = <-idle // else the next request may dial
+	}
 	return err
 }
