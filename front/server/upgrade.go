@@ -62,14 +62,22 @@ func (s *Server) upgrade(ctx context.Context) error {
 	if err := s.checkUpgrade(); err != nil {
 		return err
 	}
-	s.hasChild.Store(true)
-	defer s.hasChild.Store(false)
+	s.setChild(true)
+	defer s.setChild(false)
 	s.log.print("upgrade: starting a new process")
 	err := s.upgrader.Upgrade(ctx)
 	if err != nil && s.pid != "" && !s.isReplaced() {
 		_ = safefile.Remove(s.pid + newPIDSuffix) // the next upgrade does so, too
 	}
 	return err
+}
+
+// setChild sets hasChild, between reloads: one in progress could replace the PID file of the new
+// process, or remove its unix socket.
+func (s *Server) setChild(has bool) {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	s.hasChild = has
 }
 
 // checkUpgrade returns an error if no process could replace this one.
