@@ -136,7 +136,7 @@ func (s *Server) isReplaced() bool {
 	}
 }
 
-// checkInterval is how often a process that has been replaced counts its connections.
+// checkInterval is how often connections that end are counted.
 const checkInterval = 20 * time.Millisecond
 
 // handOver finishes the requests of a process that another one has replaced. Each connection ends
@@ -161,24 +161,27 @@ func (s *Server) handOver(ctx context.Context) error {
 	s.log.print("upgrade: finishing the requests of this process")
 	finishing, cancel := s.finishing(ctx)
 	defer cancel()
-	s.waitForClients(finishing, idle)
+	waitForClients(finishing, idle, s.stopped, func() int64 {
+		_, open, _ := s.connections()
+		return open
+	})
 	return s.finish(finishing)
 }
 
 // waitForClients waits until no connection is left, or until idle ones need not be kept any more.
-func (s *Server) waitForClients(finishing context.Context, idle time.Duration) {
+func waitForClients(finishing context.Context, idle time.Duration, stopped <-chan struct{}, count func() int64) {
 	after, check := time.NewTimer(idle), time.NewTicker(checkInterval)
 	defer after.Stop()
 	defer check.Stop()
 	for {
 		select {
 		case <-check.C:
-			if _, open, _ := s.connections(); open == 0 {
+			if count() == 0 {
 				return
 			}
 		case <-after.C:
 			return
-		case <-s.stopped:
+		case <-stopped:
 			return
 		case <-finishing.Done():
 			return
