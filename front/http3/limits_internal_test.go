@@ -42,12 +42,13 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	l := &nginxconf.Listener{HTTP3Streams: 10, HTTP3Window: 64 << 10, HeaderBytes: 32 << 10, IdleTimeout: time.Minute}
-	s, err := serve(quicserver.Config{
+	config := quicserver.Config{
 		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0),
 		TLS:   &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
 		Files: files, Listener: l, ListenerAt: func(net.Addr) *nginxconf.Listener { return l },
-	})
-	testkit.Must(t, err)
+	}
+	s := testkit.Value(serve(config))(t)
+	s.Replace(config, 0)
 	t.Cleanup(func() { s.Close() })
 	return s.(*socketServer)
 }

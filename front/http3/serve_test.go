@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -113,7 +114,21 @@ func (s *site) http3Client(o *quic.Config) (c *http.Client, dialed *testkit.Log)
 		return quic.DialAddrEarly(ctx, addr, t, q)
 	}
 	s.Cleanup(func() { transport.Close() })
-	return &http.Client{Transport: transport, Timeout: patience, CheckRedirect: noRedirects}, dialed
+	return &http.Client{Transport: repeating{transport}, Timeout: patience, CheckRedirect: noRedirects}, dialed
+}
+
+// repeating repeats requests that the client has canceled itself: quic-go closes the connection if
+// GOAWAY arrives while a request opens its stream.
+type repeating struct{ *client.Transport }
+
+func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
+	for {
+		resp, err := t.Transport.RoundTrip(r)
+		e, ok := errors.AsType[*client.Error](err)
+		if !ok || e.Remote || e.ErrorCode != client.ErrCodeNoError || r.Body != nil {
+			return resp, err
+		}
+	}
 }
 
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

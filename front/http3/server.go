@@ -48,18 +48,17 @@ func serve(c quicserver.Config) (quicserver.Server, error) {
 	if s.conn, err = newSharedConn(c.Conn, c.Files); err != nil {
 		return nil, err
 	}
-	s.transport = &quic.Transport{
-		Conn: s.conn, ConnectionIDGenerator: s.conn, VerifySourceAddress: s.mustVerify, ConnContext: s.countConnection,
-	}
-	if err = s.listen(); err != nil {
-		_ = s.conn.Close()
-		return nil, err
-	}
 	return s, nil
 }
 
-// listen accepts connections. The caller holds mu, or nothing else uses s.
+// listen accepts connections. The caller holds mu.
 func (s *socketServer) listen() error {
+	if s.transport == nil {
+		s.transport = &quic.Transport{
+			Conn: s.conn, ConnectionIDGenerator: s.conn, VerifySourceAddress: s.mustVerify,
+			ConnContext: s.countConnection,
+		}
+	}
 	l, err := s.transport.Listen(s.config.Load().TLS, &quic.Config{GetConfigForClient: s.configForClient})
 	if err != nil {
 		return err
@@ -70,14 +69,14 @@ func (s *socketServer) listen() error {
 }
 
 type socketServer struct {
-	conn      *sharedConn
-	transport *quic.Transport
-	config    atomic.Pointer[quicserver.Config] // of new connections
+	conn   *sharedConn
+	config atomic.Pointer[quicserver.Config] // of new connections
 
 	counted   atomic.Int64 // connections and handshakes in progress
 	closeOnce sync.Once
 
-	mu        sync.Mutex // guards the rest
+	mu        sync.Mutex      // guards the rest
+	transport *quic.Transport // reads from conn; nil until the first call of Replace
 	listener  *quic.Listener
 	accepted  int64
 	open      map[*connection]bool
@@ -206,7 +205,7 @@ func (s *socketServer) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.Retire(false, 0)
 		s.mu.Lock()
-		l := s.listener // after Retire(true)
+		l, transport := s.listener, s.transport // l after Retire(true)
 		s.mu.Unlock()
 		if l != nil {
 			_ = l.Close()
@@ -216,7 +215,10 @@ func (s *socketServer) Close() (err error) {
 			c.close()
 		}
 		s.mu.Unlock()
-		err = errors.Join(s.transport.Close(), s.conn.Close())
+		if transport != nil {
+			err = transport.Close()
+		}
+		err = errors.Join(err, s.conn.Close())
 	})
 	if err != nil {
 		return fmt.Errorf("http3: %w", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/upgrade"
 )
 
 // A Run that is stopped while it starts serves nothing: the process that it replaces would end,
@@ -87,4 +88,24 @@ func TestStoppedRunEnds(t *testing.T) {
 			writer.Close()
 		}
 	}
+}
+
+// A reload that begins just before an upgrade is rejected, as during the upgrade.
+func TestReloadAndUpgradeExcludeEachOther(t *testing.T) {
+	dir, log := testkit.ShortDir(t), new(testkit.Log)
+	testkit.Must(t, os.WriteFile(dir+"/program", []byte("#!/bin/sh\nexec sleep 60\n"), 0o700))
+	host := conf.Host{Listen: []conf.Listen{{Addr: "unix:" + dir + "/s"}}}
+	ready := make(chan struct{}, 2)
+	s := New(&Config{Front: conf.Config{Hosts: []conf.Host{host}}}, Options{Stdout: log, Stderr: log, NoSignals: true,
+		Ready: func() { ready <- struct{}{} }, Upgrade: &upgrade.Options{Executable: dir + "/program"}})
+	testkit.Run(t, s.Run, ready)
+	ctx, cancel := context.WithCancel(t.Context())
+	upgraded := make(chan error, 1)
+	s.options.Reloading = func() {
+		go func() { upgraded <- s.Upgrade(ctx) }()
+		testkit.WaitFor(t, "the new process", func() bool { return strings.Contains(log.String(), "starting") })
+	}
+	testkit.Is(t, s.Reload(), upgrade.ErrInProgress)
+	cancel()
+	testkit.Is(t, <-upgraded, context.Canceled)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"reflect"
@@ -15,8 +16,8 @@ import (
 	"github.com/tarehq/tare/internal/listen"
 )
 
-// HTTP3 serves a UDP socket. It returns at once. Package front/http3 has one, which this package
-// does not import: programs without HTTP/3 do not carry QUIC.
+// HTTP3 makes the server of a UDP socket. Package front/http3 has one, which this package does not
+// import: programs without HTTP/3 do not carry QUIC.
 type HTTP3 func(quic.Config) (quic.Server, error)
 
 // quicSocket is a UDP socket, open while the configuration names its address and while connections
@@ -71,32 +72,36 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 	return c
 }
 
-// startQUIC serves the UDP sockets that are not served yet. It closes those that cannot be served,
-// and calls failed with the errors.
-func (s *Server) startQUIC(failed func(error)) {
+// newQUICServers makes the servers of the UDP sockets that have none. It closes the sockets whose
+// server cannot be made. The servers read nothing before start is called.
+func (s *Server) newQUICServers() (start func(), err error) {
+	var added []*quicSocket
 	s.quicSockets = slices.DeleteFunc(s.quicSockets, func(q *quicSocket) bool {
-		return q.server == nil && !s.serveQUIC(q, failed)
+		if q.server != nil {
+			return false
+		}
+		server, failed := s.options.HTTP3(s.http3Config(q))
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), failed))
+			q.conn.Close()
+			return true
+		}
+		q.server, added = server, append(added, q)
+		return false
 	})
 	if s.upgrader != nil {
 		for _, unused := range s.upgrader.Files("") {
 			unused.Close()
 		}
 	}
-}
-
-func (s *Server) serveQUIC(q *quicSocket, failed func(error)) (ok bool) {
-	server, err := s.options.HTTP3(s.http3Config(q))
-	if err != nil {
-		failed(fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err))
-		q.conn.Close()
-		return false
-	}
-	q.server = server
-	s.addLive(server)
-	if q.listeners == nil {
-		s.drainQUIC(q, 0)
-	}
-	return true
+	return func() {
+		for _, q := range added {
+			q.server.Replace(s.http3Config(q), 0)
+			if s.addLive(q.server); q.listeners == nil {
+				s.drainQUIC(q, 0)
+			}
+		}
+	}, err
 }
 
 // nextQUIC returns the UDP sockets of a new configuration, and opens those that are not open. One
@@ -151,8 +156,11 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 		}
 	}
 	s.quicSockets = all
-	// The configuration is active, and the next reload opens these sockets again.
-	s.startQUIC(func(err error) { s.printErrors("warning: not served: ", err) })
+	start, err := s.newQUICServers()
+	if err != nil { // the configuration is active, and the next reload opens these sockets again
+		s.printErrors("warning: not served: ", err)
+	}
+	start()
 }
 
 // drainQUIC retires the server of a socket, and closes both when nothing needs them any more, or

@@ -50,11 +50,6 @@ func (s *Server) Reload() error {
 	// The service manager waits for both states, also if the reload fails: see Type=notify-reload in
 	// systemd.service(5).
 	s.notifyManager(sdnotify.Reloading, sdnotify.MonotonicUsec())
-	if s.hasChild.Load() { // it may have read the old file already
-		s.log.print("reload: failed: an upgrade is in progress (reload when it has ended)")
-		s.notifyManager(sdnotify.Ready)
-		return upgrade.ErrInProgress
-	}
 	call(s.options.Reloading)
 	err := s.reload()
 	if !errors.Is(err, ErrNotServing) {
@@ -73,8 +68,12 @@ func (s *Server) isServing() bool {
 func (s *Server) reload() error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
-	if !s.serving {
+	if !s.serving || s.isReplaced() {
 		return ErrNotServing
+	}
+	if s.hasChild { // it may have read the old file already
+		s.log.print("reload: failed: an upgrade is in progress (reload when it has ended)")
+		return upgrade.ErrInProgress
 	}
 	if _, fixed := s.source.(*Config); fixed {
 		return s.certs.reload(s.log.print, true)

@@ -39,7 +39,7 @@ http {
 	upstream named { zone named 64k; server none.invalid resolve; }
 	server {
 		listen ADDR;
-		keepalive_timeout %ds;
+		keepalive_timeout %dh;
 		location / { limit_req zone=r burst=9; proxy_pass http://kept; proxy_http_version 1.1; proxy_set_header Connection ""; }
 		location /c { proxy_cache z; proxy_cache_valid 1m; proxy_pass http://kept; }
 		location /n { proxy_pass http://named; }

@@ -73,7 +73,9 @@ func (s *Server) close() {
 		socket.close()
 	}
 	for _, socket := range s.quicSockets {
-		socket.conn.Close()
+		if socket.conn.Close(); socket.server != nil {
+			_ = socket.server.Close() // the start has failed
+		}
 	}
 	s.removePID()
 	s.certs.close()

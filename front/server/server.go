@@ -50,13 +50,13 @@ type Server struct {
 	aborted    context.Context   // ends at a signal that ends requests in progress
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set
 	upgrading  sync.Mutex        // held while a new process starts
-	hasChild   atomic.Bool       // likewise
 	tlsTable   atomic.Pointer[tlsTable]
 	issued     *acme.Manager
 	spans      atomic.Pointer[spanExporter] // nil without otel_exporter
 
 	changes     sync.Mutex // held by reloads and the like; guards what follows
 	serving     bool
+	hasChild    bool    // a new process starts
 	config      *Config // the served configuration
 	certs       *certStore
 	sockets     []*socket

@@ -114,7 +114,7 @@ func (s *Server) drainAll(old *socket, atMost time.Duration) {
 
 // replace stops servers from accepting connections and closes each connection after its next
 // request. Closing idle connections at once would lose requests that are on their way. When they
-// have timed out, the server shuts down. All of this takes atMost; 0 is no limit.
+// have ended or timed out, the server shuts down. All of this takes atMost; 0 is no limit.
 func (s *Server) replace(old *socket, atMost time.Duration) {
 	old.accepting.Close()
 	for i, server := range old.active {
@@ -135,11 +135,10 @@ func (s *Server) drain(old *tare.Server, after, atMost time.Duration) {
 	ctx, cancel := withLimit(atMost)
 	s.draining.Go(func() {
 		defer cancel()
-		select {
-		case <-time.After(after):
-		case <-ctx.Done():
-		case <-s.stopping:
-		}
+		waitForClients(ctx, after, s.stopping, func() int64 {
+			_, open := old.Connections()
+			return open
+		})
 		// It returns when all requests are done, the time has passed or the server is closed.
 		if err := old.Shutdown(ctx); err != nil {
 			_ = old.Close()

@@ -296,8 +296,9 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	}
 	s.config = c
 	s.tlsTable.Store(newTLSTable(&c.Front, s.certs))
-	if ctx.Err() != nil {
-		return nil
+	startQUIC, err := s.newQUICServers()
+	if err != nil || ctx.Err() != nil {
+		return err
 	}
 	if err := s.takeOver(); err != nil {
 		return err
@@ -306,7 +307,7 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	for _, socket := range s.sockets {
 		s.startSocket(socket)
 	}
-	s.startQUIC(s.fail)
+	startQUIC()
 	s.printDifference("listening on ", s.urls(), nil)
 	s.printOutcome()
 	s.watchCerts()

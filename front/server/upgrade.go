@@ -62,14 +62,22 @@ func (s *Server) upgrade(ctx context.Context) error {
 	if err := s.checkUpgrade(); err != nil {
 		return err
 	}
-	s.hasChild.Store(true)
-	defer s.hasChild.Store(false)
+	s.setChild(true)
+	defer s.setChild(false)
 	s.log.print("upgrade: starting a new process")
 	err := s.upgrader.Upgrade(ctx)
 	if err != nil && s.pid != "" && !s.isReplaced() {
 		_ = safefile.Remove(s.pid + newPIDSuffix) // the next upgrade does so, too
 	}
 	return err
+}
+
+// setChild sets hasChild, between reloads: one in progress could replace the PID file of the new
+// process, or remove its unix socket.
+func (s *Server) setChild(has bool) {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	s.hasChild = has
 }
 
 // checkUpgrade returns an error if no process could replace this one.
@@ -128,7 +136,7 @@ func (s *Server) isReplaced() bool {
 	}
 }
 
-// checkInterval is how often a process that has been replaced counts its connections.
+// checkInterval is how often connections that end are counted.
 const checkInterval = 20 * time.Millisecond
 
 // handOver finishes the requests of a process that another one has replaced. Each connection ends
@@ -153,24 +161,27 @@ func (s *Server) handOver(ctx context.Context) error {
 	s.log.print("upgrade: finishing the requests of this process")
 	finishing, cancel := s.finishing(ctx)
 	defer cancel()
-	s.waitForClients(finishing, idle)
+	waitForClients(finishing, idle, s.stopped, func() int64 {
+		_, open, _ := s.connections()
+		return open
+	})
 	return s.finish(finishing)
 }
 
 // waitForClients waits until no connection is left, or until idle ones need not be kept any more.
-func (s *Server) waitForClients(finishing context.Context, idle time.Duration) {
+func waitForClients(finishing context.Context, idle time.Duration, stopped <-chan struct{}, count func() int64) {
 	after, check := time.NewTimer(idle), time.NewTicker(checkInterval)
 	defer after.Stop()
 	defer check.Stop()
 	for {
 		select {
 		case <-check.C:
-			if _, open, _ := s.connections(); open == 0 {
+			if count() == 0 {
 				return
 			}
 		case <-after.C:
 			return
-		case <-s.stopped:
+		case <-stopped:
 			return
 		case <-finishing.Done():
 			return

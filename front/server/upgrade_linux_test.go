@@ -90,6 +90,7 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			func() { s.write("nginx.conf", upgradable) }, "unknown directive \"rubbish\""},
 		"binary": {func() { s.write("broken", "rubbish"); s.link("broken") }, s.install, "permission denied"},
 		"error":  {func() { s.write("fault", fails) }, func() { s.write("fault", "") }, "exit status 1"},
+		"HTTP/3": {func() { s.write("fault", lacks) }, func() { s.write("fault", "") }, "too many open files"},
 		"address": {func() { s.write("nginx.conf", strings.Replace(upgradable, "HOST:8001", "192.0.2.1:1", 1)) },
 			func() { s.write("nginx.conf", upgradable) }, "listen 192.0.2.1:1: "},
 		// which is an error before the new process takes over

@@ -15,11 +15,13 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front/http3"
+	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/tlstest"
@@ -37,6 +39,7 @@ const folderVariable = "TARE_TEST_SITE"
 const (
 	exits = "exit" // once everything is open
 	fails = "fail" // likewise, with an error
+	lacks = "lack" // descriptors for HTTP/3
 	hangs = "hang" // likewise; writes its process ID to the file "hangs"
 )
 
@@ -63,7 +66,13 @@ func runProgram(dir string) error {
 		return err
 	}
 	options := server.Options{
-		HTTP3: http3.New(), Stderr: log, Prepare: func(context.Context) error { return fail(dir) },
+		HTTP3: func(c quic.Config) (quic.Server, error) {
+			if fault, _ := os.ReadFile(filepath.Join(dir, "fault")); string(fault) == lacks {
+				return nil, syscall.EMFILE
+			}
+			return http3.New()(c)
+		},
+		Stderr: log, Prepare: func(context.Context) error { return fail(dir) },
 		Privileges: server.Privileges{DefaultUser: os.Getenv("TARE_TEST_USER"), Sandbox: "auto"},
 		Upgrade: &upgrade.Options{
 			Executable: filepath.Join(dir, "program"), ReadyTimeout: ready, IdleGrace: time.Hour,

@@ -39,11 +39,11 @@ type Files interface {
 	OnHandover(stop, resume func()) (remove func())
 }
 
-// Server serves a UDP socket.
+// Server serves a UDP socket, from which it reads once Replace has been called.
 type Server interface {
 	// Replace changes the settings, except Conn and Files. Connections that are open end after their
-	// requests in progress, with GOAWAY, and after atMost; 0 is no limit. A server that has been
-	// retired accepts connections again.
+	// requests in progress, with GOAWAY, and after atMost; 0 is no limit. A server that is new or has
+	// been retired accepts connections.
 	Replace(c Config, atMost time.Duration)
 	// Retire accepts no more connections, and ends those that are open in the same way. If the
 	// process is replaced, the other one reads from the socket, and forwards packets.
