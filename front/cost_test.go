@@ -157,7 +157,8 @@ func replies(t testing.TB, response []byte) (address string) {
 func rawHeadCosts(t testing.TB) []costCase {
 	out := fcgi.AppendStream(nil, fcgi.Stdout, 1, []byte(upstreamFields+"\r\nhi"))
 	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, 1), 1, fcgi.End{})
-	outer := "proxy_cache_path " + t.TempDir() + " keys_zone=kept:1m; upstream http { server " + replies(t, []byte("HTTP/1.1 200 OK\r\n"+upstreamFields+"\r\nhi")) +
+	outer := "proxy_cache_path " + t.TempDir() + " keys_zone=kept:1m; upstream http { server " +
+		replies(t, []byte("HTTP/1.1 200 OK\r\n"+upstreamFields+"\r\nhi")) +
 		"; keepalive 1; } upstream fcgi { server " + replies(t, out) + "; keepalive 1; }"
 	const params = `fastcgi_param QUERY_STRING $query_string; fastcgi_param REQUEST_METHOD $request_method;
 		fastcgi_param SCRIPT_NAME $fastcgi_script_name; fastcgi_param REQUEST_URI $request_uri;

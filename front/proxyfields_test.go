@@ -81,19 +81,20 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 	}
 }
 
-// A file's response is the same, and variables show the same of it, whether its head is sent as it was
-// made once (tare's server) or by a Header (net/http's).
+// A file's response is the same, and variables show the same of it, whether its head is sent as it
+// was made once (tare's server) or by a Header (net/http's).
 func TestRawHeadsOfFilesEqualHeaders(t *testing.T) {
 	t.Parallel()
 	root := site(t, "x.txt", "x.txt.gz", "index.html", "none", "empty", "d/x.txt")
 	testkit.Must(t, os.Truncate(filepath.Join(root, "empty"), 0))
-	requests := []string{"GET /x.txt", "HEAD /x.txt", "GET /", "GET /none", "HEAD /empty", "GET /empty", "GET /alias.html",
-		"GET /x.txt Range bytes=1-2", "GET /x.txt If-None-Match *", "GET /missing", "GET /d"}
+	requests := []string{"GET /x.txt", "HEAD /x.txt", "GET /", "GET /none", "HEAD /empty", "GET /empty",
+		"GET /alias.html", "GET /x.txt Range bytes=1-2", "GET /x.txt If-None-Match *", "GET /missing", "GET /d"}
 	for name, directives := range map[string]string{
 		"plain": "", "types": "default_type a/b; charset utf-8;", "no type": `default_type ""; types {}`,
-		"added": "add_header X-A $sent_http_content_length+; add_header Cache-Control public;", "etag": "etag off; max_ranges 0;",
-		"replaced": "add_header Etag y; add_header Last-Modified '';", "expires": "expires 1h;", "error": "error_page 404 /x.txt;",
-		"precompressed": "gzip_static on; gzip_vary on;", "rate": "limit_rate 100k;",
+		"added":    "add_header X-A $sent_http_content_length+; add_header Cache-Control public;",
+		"replaced": "add_header Etag y; add_header Last-Modified '';", "etag": "etag off; max_ranges 0;",
+		"expires": "expires 1h;", "error": "error_page 404 /x.txt;", "rate": "limit_rate 100k;",
+		"precompressed": "gzip_static on; gzip_vary on;",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,15 +105,16 @@ func TestRawHeadsOfFilesEqualHeaders(t *testing.T) {
 					serve = serveByTare
 				}
 				client := serve(t, confFront(t, `log_format f "$status $body_bytes_sent $bytes_sent $sent_http_etag "
-					"$sent_http_x_a $sent_http_content_length $sent_http_last_modified";`, "access_log "+log+" f; root "+root+
-					"; location = /alias.html { alias "+root+"/x.txt; }"+directives, nil))
+					"$sent_http_x_a $sent_http_content_length $sent_http_last_modified";`, "access_log "+log+
+					" f; root "+root+"; location = /alias.html { alias "+root+"/x.txt; }"+directives, nil))
 				for _, request := range requests {
 					part := strings.SplitN(request+" Accept-Encoding gzip", " ", 5)
 					got := client.do(part[0], part[1], nil, part[2], part[3])
 					for _, name := range []string{"Date", "Connection", "Expires"} { // times, and what the server decides
 						got.header.Del(name)
 					}
-					all[isOurs] = append(all[isOurs], fmt.Sprintf("%s: %d %q %v", request, got.status, got.body, got.header))
+					all[isOurs] = append(all[isOurs],
+						fmt.Sprintf("%s: %d %q %v", request, got.status, got.body, got.header))
 				}
 				for i, line := range awaitLines(t, log, len(requests)) {
 					all[isOurs][i] += " log: " + line

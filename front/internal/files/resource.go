@@ -74,8 +74,8 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 	}
 }
 
-// AddTo implements connection.HeaderAdder for a 200. As in net/http, a Content-Type that is already in
-// the header stays. So does a Vary, in addition to the handler's.
+// AddTo implements connection.HeaderAdder for a 200. As in net/http, a Content-Type that is already
+// in the header stays. So does a Vary, in addition to the handler's.
 func (v *variant) AddTo(header http.Header) {
 	var theirType, theirVary []string
 	if len(header) > 0 {

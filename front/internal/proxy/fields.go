@@ -11,10 +11,10 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// The head of an upstream's response, or of one in the cache, passes as it is (core/rawhead.go), unless the
-// response announces a trailer section, has a field that directs the front, or has to be stored, or
-// the request selects a part of it. Fields that are hidden do not matter, and those that are rewritten
-// follow the others. The values of $upstream_http_ are made when they are evaluated.
+// The head of an upstream's response, or of one in the cache, passes as it is (core/rawhead.go),
+// unless the response announces a trailer section, has a field that directs the front, or has to be
+// stored, or the request selects a part of it. Fields that are hidden do not matter, and those that
+// are rewritten follow the others. The values of $upstream_http_ are made when they are evaluated.
 
 // headMemory is the memory of heads that pass, which is reused.
 type headMemory struct {

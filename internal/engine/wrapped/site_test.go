@@ -378,10 +378,10 @@ func keepingClient(http2 bool) *http.Client {
 }
 
 func getFrom(c *http.Client, kind string, l net.Listener) error {
-	idle := make(chan error, 1)
-	traced := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{PutIdleConn: func(err error) { idle <- err }})
-	scheme := map[bool]string{true: "https://", false: "http://"}[kind == "tls"]
-	r, _ := http.NewRequestWithContext(traced, http.MethodGet, scheme+l.Addr().String(), http.NoBody)
+	idle, scheme := make(chan error, 1), map[bool]string{true: "https://", false: "http://"}[kind == "tls"]
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		PutIdleConn: func(err error) { idle <- err }})
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, scheme+l.Addr().String(), http.NoBody)
 	resp, err := c.Do(r)
 	if err != nil {
 		return err
