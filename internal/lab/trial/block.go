@@ -42,8 +42,8 @@ const (
 	sleepBound = 0.02
 	// sleepTime is how long that is measured.
 	sleepTime   = 200 * time.Millisecond
-	deathTime   = time.Second // how long a process that has closed its connections may take to end
-	spareMemory = 0.1         // share of the machine's memory that has to stay available
+	deathTime   = 5 * time.Second // how long a process that has closed its connections may take to end
+	spareMemory = 0.1             // share of the machine's memory that has to stay available
 )
 
 // Block is one start of several contenders, which run at the same time and are loaded in turns.
