@@ -24,13 +24,13 @@ const (
 // This is all of nginx's inheritance, apart from directives that are not inherited (see own) and
 // header fields with defaults.
 type scope struct {
-	outer  *scope
-	groups []group
-	list   []*syntax.Directive
-	level  string
-	set    *conf.Settings   // once they were translated
-	chains [numKinds]*chain // once they were needed
-	marks  uint64           // of the names here: see mark
+	outer    *scope
+	groups   []group
+	list     []*syntax.Directive
+	level    string
+	location *conf.Location   // whose block it is; nil for others, also for an if
+	chains   [numKinds]*chain // once they were needed
+	marks    uint64           // of the names here: see mark
 }
 
 // group holds the directives of a block that have the same name, in their order.
