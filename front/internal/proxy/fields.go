@@ -51,7 +51,7 @@ func canPassHead(x *core.Exchange, status int) (connection.RawSender, bool) {
 		x.InterceptsErrors && status >= http.StatusMultipleChoices:
 		return nil, false
 	case x.Parent != nil, x.ErrorStatus != 0, !untouched(&x.Response), x.BodyStatus.Load() != 0,
-		x.Loc.Filters.NeedsHeader:
+		x.Loc.NeedsHeader:
 		return nil, false
 	}
 	s, ok := x.Response.ResponseWriter.(connection.RawSender)
@@ -118,10 +118,10 @@ func sendRawHead(x *core.Exchange, status int) {
 		return
 	}
 	x.Response.Status = status
-	if f := x.Loc.Filters; f.AddsFields() {
-		f.ChangeHeader(x, x.Response.Header(), status)
+	if x.Loc.AddsFields() {
+		x.Loc.ChangeHeader(x, x.Response.Header(), status)
 	}
-	x.Response.StartLimits(x.Loc.Filters)
+	x.Response.StartLimits()
 	raw.sender.WriteRawHeader(status, raw.text, raw.sent)
 }
 
