@@ -77,31 +77,21 @@ func (s *scope) own(name string) []*syntax.Directive {
 	return nil
 }
 
-// all returns the directives with the names that apply here, in their order. The names count as one
-// kind: a block with one of them inherits none. Callers must not change the list.
-func (s *scope) all(names ...string) []*syntax.Directive {
-	at := s.holder(names...)
-	if at == nil {
-		return nil
-	}
-	if len(names) == 1 {
-		return at.own(names[0])
-	}
-	var found []*syntax.Directive
-	for _, d := range at.list {
-		if slices.Contains(names, d.Name) {
-			found = append(found, d)
+// all returns the directives with the name that apply here, in their order. Callers must not change
+// the list.
+func (s *scope) all(name string) []*syntax.Directive {
+	for at := s; at != nil; at = at.outer {
+		if own := at.own(name); own != nil {
+			return own
 		}
 	}
-	return found
+	return nil
 }
 
 // one returns the directive with the name that applies here, or nil.
 func (s *scope) one(name string) *syntax.Directive {
-	for at := s; at != nil; at = at.outer {
-		if found := at.own(name); found != nil {
-			return found[len(found)-1]
-		}
+	if all := s.all(name); all != nil {
+		return all[len(all)-1]
 	}
 	return nil
 }

@@ -343,8 +343,15 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 
 // accessRules translates allow and deny, which form one list.
 func (t *translator) accessRules(s *scope) []conf.AccessRule {
+	holder := s.holder("allow", "deny")
+	if holder == nil {
+		return nil
+	}
 	var rules []conf.AccessRule
-	for _, d := range s.all("allow", "deny") {
+	for _, d := range holder.list {
+		if d.Name != "allow" && d.Name != "deny" {
+			continue
+		}
 		rule := conf.AccessRule{Deny: d.Name == "deny"}
 		switch arg := d.Args[0]; arg {
 		case "all":

@@ -258,8 +258,8 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
-		if c := w.X.Plan.counts; c != nil {
-			c.Hijacked.Add(1)
+		if w.X.Plan.Needs&NeedsCounts != 0 {
+			w.X.Plan.State.Counts.Hijacked.Add(1)
 		}
 		w.EndWithPlan(func() { conn.Close() })
 		if w.Status == 0 {

@@ -127,21 +127,14 @@ func (c *Compiler) checkWord(what, field, value string, valid ...string) {
 	}
 }
 
-// checkConfig rejects a Config without hosts, and unknown words, except those of locations,
-// rewrites and Settings, which are rejected where they are compiled.
+// checkConfig rejects a Config without hosts, and unknown words of log formats. Others are rejected
+// where they are compiled.
 func (c *Compiler) checkConfig() {
 	if len(c.Config.Hosts) == 0 {
 		c.Failf("no hosts: Config.Hosts needs at least one")
 	}
 	for _, f := range c.Config.LogFormats {
 		c.checkWord(fmt.Sprintf("log format %q", f.Name), "Escape", f.Escape, "json", "none")
-	}
-	for _, h := range c.Config.Hosts {
-		if certs := h.ClientCerts; certs != nil {
-			c.At(h.Pos, func() {
-				c.checkWord("client certificates", "Mode", certs.Mode, "optional", "optional_no_ca")
-			})
-		}
 	}
 }
 

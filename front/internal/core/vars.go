@@ -111,9 +111,6 @@ func (c *Compiler) known(name string) (KnownVariable, bool) {
 func (c *Compiler) Use(n needs) {
 	c.TextNeeds |= n
 	c.Plan.Needs |= n
-	if n&NeedsCounts != 0 {
-		c.Plan.counts = &c.State.Counts
-	}
 }
 
 // SlotOf returns the slot of a variable, and makes one if needed.
@@ -156,7 +153,7 @@ func (c *Compiler) declare() {
 		c.declareVariable("map", name)
 		c.maps[name], c.Assigned[name] = &mapping{from: m, slot: c.Slots[name]}, true
 		for _, k := range m.Cases {
-			if source, fold, ok := casePattern(m, k.From); ok {
+			if source, fold, ok := CutPattern(k.From); ok && m.Kind == "" {
 				c.declareGroups("map $"+name, source, fold)
 			}
 		}
@@ -184,6 +181,9 @@ func (c *Compiler) declarePlace(p places.Place) {
 			c.declareGroups("location", l.Path, l.Match == "~*")
 		}
 		c.declareProxy(l.Proxy)
+		if l.Status || l.Metrics {
+			c.Plan.Needs |= NeedsCounts
+		}
 	}
 	if auth := p.Settings.AuthRequest; auth != nil {
 		for _, s := range auth.Set { // they are not set until the subrequest has ended
@@ -231,11 +231,17 @@ func (c *Compiler) declareStep(s conf.Step) {
 	}
 }
 
+// declareGroups makes a pattern set the variables of its named groups.
 func (c *Compiler) declareGroups(what, source string, fold bool) {
-	for _, name := range c.ParsePattern(what, source, fold).Re.Names() {
-		if name != "" {
-			c.declareVariable(what, strings.ToLower(name))
-			c.replaced[strings.ToLower(name)] = true
+	p := c.Pattern(what, source, fold)
+	if p.named != nil { // a pattern of several places
+		return
+	}
+	for number, name := range p.Re.Names() {
+		if name = strings.ToLower(name); name != "" {
+			c.declareVariable(what, name)
+			c.replaced[name] = true
+			p.named = append(p.named, namedGroup{number, c.Slots[name]})
 		}
 	}
 }
