@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unsafe"
 
+	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -75,6 +78,70 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 			hits := strings.Count(strings.Join(ours, ""), " HIT")
 			testkit.Equal(t, hits > len(heads)/2, isCached, hits, "hits")
 		})
+	}
+}
+
+// A file's response is the same, and variables show the same of it, whether its head is sent as it was
+// made once (tare's server) or by a Header (net/http's).
+func TestRawHeadsOfFilesEqualHeaders(t *testing.T) {
+	t.Parallel()
+	root := site(t, "x.txt", "x.txt.gz", "index.html", "none", "empty", "d/x.txt")
+	testkit.Must(t, os.Truncate(filepath.Join(root, "empty"), 0))
+	requests := []string{"GET /x.txt", "HEAD /x.txt", "GET /", "GET /none", "HEAD /empty", "GET /empty", "GET /alias.html",
+		"GET /x.txt Range bytes=1-2", "GET /x.txt If-None-Match *", "GET /missing", "GET /d"}
+	for name, directives := range map[string]string{
+		"plain": "", "types": "default_type a/b; charset utf-8;", "no type": `default_type ""; types {}`,
+		"added": "add_header X-A $sent_http_content_length+; add_header Cache-Control public;", "etag": "etag off; max_ranges 0;",
+		"replaced": "add_header Etag y; add_header Last-Modified '';", "expires": "expires 1h;", "error": "error_page 404 /x.txt;",
+		"precompressed": "gzip_static on; gzip_vary on;", "rate": "limit_rate 100k;",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := make(map[bool][]string)
+			for _, isOurs := range []bool{true, false} {
+				serve, log := serveHandler, filepath.Join(t.TempDir(), "log")
+				if isOurs {
+					serve = serveByTare
+				}
+				client := serve(t, confFront(t, `log_format f "$status $body_bytes_sent $bytes_sent $sent_http_etag "
+					"$sent_http_x_a $sent_http_content_length $sent_http_last_modified";`, "access_log "+log+" f; root "+root+
+					"; location = /alias.html { alias "+root+"/x.txt; }"+directives, nil))
+				for _, request := range requests {
+					part := strings.SplitN(request+" Accept-Encoding gzip", " ", 5)
+					got := client.do(part[0], part[1], nil, part[2], part[3])
+					for _, name := range []string{"Date", "Connection", "Expires"} { // times, and what the server decides
+						got.header.Del(name)
+					}
+					all[isOurs] = append(all[isOurs], fmt.Sprintf("%s: %d %q %v", request, got.status, got.body, got.header))
+				}
+				for i, line := range awaitLines(t, log, len(requests)) {
+					all[isOurs][i] += " log: " + line
+				}
+			}
+			testkit.Equal(t, strings.Join(all[true], ""), strings.Join(all[false], ""), "as it was made, and by a Header")
+		})
+	}
+}
+
+// A handler that calls that of a directory finds the response's fields in the Header afterwards.
+func TestFilesFillHeaderForCallers(t *testing.T) {
+	h := testkit.Value(files.New(files.Config{Dir: site(t, "x.txt"), CacheControl: "no-cache"}))(t)
+	defer h.Close()
+	var seen []http.Header
+	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
+		done := make(chan http.Header, 1)
+		client := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			done <- w.Header().Clone()
+		}))
+		for range 2 { // the connection is used again
+			client.get("/x.txt")
+			seen = append(seen, <-done)
+		}
+	}
+	testkit.Equal(t, seen[1].Get("Cache-Control"), "no-cache")
+	for _, header := range seen[:3] {
+		testkit.Equal(t, header, seen[3], "the Header, on tare's server and on net/http's")
 	}
 }
 
@@ -211,12 +278,14 @@ type rawWriter struct {
 	raw   int           // the status of a head that has passed
 }
 
-func (w *rawWriter) HasFields() bool {
+func (w *rawWriter) TakesRawHeader(int) bool {
 	close(w.began)
-	return false
+	return true
 }
 
-func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field) { w.raw = code }
+func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field, _ connection.HeaderAdder) {
+	w.raw = code
+}
 
 // A request's body that turns out to be too long replaces a response whose head was about to pass.
 func TestRawHeadsYieldToRejectedBodies(t *testing.T) {

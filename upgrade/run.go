@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/signal"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/tarehq/tare/internal/interrupt"
 	"github.com/tarehq/tare/internal/sdnotify"
 )
 
@@ -48,13 +48,12 @@ func (u *Upgrader) serveBy(s Server, serve func() error) {
 
 // Run calls Ready, serves the servers of Serve and ServeTLS, and upgrades when the process receives
 // one of Options.Signals. It finishes all requests and returns nil after an upgrade, when the
-// process receives SIGTERM, SIGINT or SIGQUIT, when ctx ends, or after Stop. A second signal closes
-// the connections. ctx may end at the same signals. Run also returns when a server fails, with that
-// error.
+// process receives SIGTERM, SIGINT or SIGQUIT, when ctx ends, or after Stop. A second signal, a
+// tenth of a second later or more, closes the connections, and a third one ends the process. ctx may
+// end at the same signals. Run also returns when a server fails, with that error.
 func (u *Upgrader) Run(ctx context.Context) error {
-	stopping := make(chan os.Signal, 2) // the second may follow before the first is received
-	signal.Notify(stopping, stopSignals()...)
-	defer signal.Stop(stopping)
+	first, second, stop := interrupt.Contexts(ctx, stopSignals()...)
+	defer stop()
 	defer signal.Stop(u.signals)
 	if err := u.Ready(); err != nil {
 		return err
@@ -62,11 +61,11 @@ func (u *Upgrader) Run(ctx context.Context) error {
 	for _, unused := range u.Files("") {
 		unused.Close()
 	}
-	return u.serveUntil(ctx, stopping)
+	return u.serveUntil(first, second)
 }
 
-// serveUntil serves until ctx ends, a signal arrives from stopping, or one of Run's other causes.
-func (u *Upgrader) serveUntil(ctx context.Context, stopping <-chan os.Signal) error {
+// serveUntil serves until first ends, or one of Run's other causes. Then second ends the requests.
+func (u *Upgrader) serveUntil(first, second context.Context) error {
 	failed := u.startServers()
 	watchdog := sdnotify.WatchdogTicks()
 	for {
@@ -79,34 +78,29 @@ func (u *Upgrader) serveUntil(ctx context.Context, stopping <-chan os.Signal) er
 			u.notify(sdnotify.Watchdog)
 			continue
 		case <-u.done:
-			return u.drain(stopping, true)
+			return u.drain(first, second)
 		case err = <-failed:
-		case <-stopping:
-		case <-ctx.Done():
-			select {
-			case <-stopping: // the program has ended ctx because of this signal
-			default:
-			}
+		case <-first.Done():
 		case <-u.stop:
 		}
 		u.Stop()
-		return errors.Join(err, u.end(stopping))
+		return errors.Join(err, u.end(second))
 	}
 }
 
 // end ends the servers of a process that is not replaced. It waits for an upgrade in progress: the
 // new process would serve alone if this one exited. That upgrade may have been confirmed just now.
-func (u *Upgrader) end(signals <-chan os.Signal) error {
+func (u *Upgrader) end(second context.Context) error {
 	u.attempt.Lock()
 	defer u.attempt.Unlock()
 	u.mu.Lock()
 	isReplaced := u.state == replaced
 	u.mu.Unlock()
 	if isReplaced {
-		return u.drain(signals, false)
+		return u.drain(nil, second)
 	}
 	u.notify(sdnotify.Stopping)
-	err := u.drain(signals, false)
+	err := u.drain(nil, second)
 	if path := u.options.PIDFile; path != "" {
 		err = errors.Join(err, removePID(path))
 	}
@@ -135,35 +129,28 @@ func (u *Upgrader) startServers() <-chan error {
 
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 
-// drain finishes all requests. If hasSuccessor is set, idle connections stay open for IdleGrace.
-// The first signal ends that time, another one closes the connections.
-func (u *Upgrader) drain(signals <-chan os.Signal, hasSuccessor bool) error {
-	ctx, cancel := context.WithCancel(context.Background())
+// drain finishes all requests, or closes the connections when ctx ends. If idle is not nil, idle
+// connections stay open for IdleGrace, or until idle ends.
+func (u *Upgrader) drain(idle, ctx context.Context) error {
 	if u.options.DrainTimeout > 0 {
-		ctx, cancel = context.WithTimeout(context.Background(), u.options.DrainTimeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, u.options.DrainTimeout)
+		defer cancel()
 	}
-	defer cancel()
 	u.mu.Lock()
 	servers := slices.Clone(u.servers)
 	u.mu.Unlock()
 	u.isEnding.Store(true)
-	if hasSuccessor && u.options.IdleGrace > 0 {
-		u.retire(ctx, servers, signals)
+	if idle != nil && u.options.IdleGrace > 0 {
+		u.retire(ctx, servers, idle.Done())
 	}
-	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	defer u.closeSockets()
 	return u.shutdown(ctx, servers)
 }
 
 // retire makes every connection end after its next response, accepts no more of them, and waits
 // until none is left or IdleGrace has passed.
-func (u *Upgrader) retire(ctx context.Context, servers []Server, signals <-chan os.Signal) {
+func (u *Upgrader) retire(ctx context.Context, servers []Server, ended <-chan struct{}) {
 	for _, s := range servers {
 		if s, ok := s.(interface{ Retire() }); ok {
 			s.Retire()
@@ -179,7 +166,7 @@ func (u *Upgrader) retire(ctx context.Context, servers []Server, signals <-chan 
 		case <-check.C:
 		case <-grace.C:
 			return
-		case <-signals:
+		case <-ended:
 			return
 		case <-ctx.Done():
 			return
@@ -230,5 +217,5 @@ func (u *Upgrader) shutdown(ctx context.Context, servers []Server) error {
 			_ = s.Close() // the error below covers its error
 		}
 	}
-	return fmt.Errorf("upgrade: requests were aborted: %w", context.Cause(ctx))
+	return fmt.Errorf("upgrade: requests were aborted: %w", ctx.Err())
 }

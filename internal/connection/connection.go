@@ -5,6 +5,7 @@ package connection
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -100,13 +101,18 @@ type SendTimer interface {
 
 // RawSender is a ResponseWriter that sends fields as they are.
 type RawSender interface {
-	// HasFields reports whether the handler has set fields in the Header, besides Connection.
-	HasFields() bool
+	// TakesRawHeader reports whether WriteRawHeader may be called with a status: the handler has set
+	// no fields in the Header, besides Connection, and nothing else needs them there.
+	TakesRawHeader(code int) bool
 	// WriteRawHeader is WriteHeader with further fields, sent before those of the Header: offsets
 	// into a head that http1 has parsed. What describes the framing or the connection is decided as
-	// for other responses. It detects no content type, and keeps neither argument.
-	WriteRawHeader(code int, head []byte, fields []http1.Field)
+	// for other responses. It detects no content type, and keeps neither head nor fields. later,
+	// unless it is nil, adds the fields to the Header if a handler asks for that afterwards.
+	WriteRawHeader(code int, head []byte, fields []http1.Field, later HeaderAdder)
 }
+
+// HeaderAdder adds fields to a header.
+type HeaderAdder interface{ AddTo(h http.Header) }
 
 // ResponseWriter has what the ResponseWriters of tare's servers add to net/http's.
 type ResponseWriter interface {

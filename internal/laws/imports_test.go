@@ -59,7 +59,7 @@ var bans = []ban{
 	{"front/internal/upstream", "choosing a server is independent of the client", []string{"internal/..."}},
 	{"front/internal/upstream", "it gets its configuration from the caller", []string{"front"}},
 	{"front/internal/files", "the handler works on any http.Server, and uses interfaces for what tare does better",
-		[]string{"internal/...", "."}},
+		[]string{"internal/engine/...", "internal/client/...", "."}},
 	{"front/internal/files", "handlers must not import the tools", []string{"load/...", "internal/lab/..."}},
 	{"front", "the front works on any http.Server", []string{"internal/engine", "."}},
 	{"front", "handlers must not import the tools", []string{"load/...", "internal/lab/..."}},

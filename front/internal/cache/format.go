@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/message"
 )
 
 // A file is a prelude, a description of the response with room to grow, and the body. The prelude
@@ -149,7 +151,7 @@ func parseStored(b []byte) (*stored, error) {
 	if d.bad || d.rest != "" || s.status < 200 || len(s.choices) > maxVary {
 		return nil, errTorn
 	}
-	s.head = makeHead(s.header)
+	s.head = message.NewHead(s.header)
 	return s, nil
 }
 

@@ -42,7 +42,6 @@ const (
 	readPart   = 2
 	makeRoom   = 16      // files to remove if the disk is too full
 	weight     = 512     // bytes of memory that a response needs beside header and body, about
-	headField  = 20      // bytes of memory that a field of a head needs
 	indexBytes = 256     // bytes of memory that a file needs, about
 	minCharge  = 4 << 10 // bytes on disk that a file needs at least
 

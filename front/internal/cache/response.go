@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/byterange"
+	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -49,13 +50,13 @@ type Response struct {
 	age      [1]string   // the value of the field Age, for Mark
 }
 
-// Head returns the Header as a head that has been parsed. It is nil if the response is not stored, or
-// still arrives. Callers must not change it.
-func (a *Response) Head() (text []byte, fields []http1.Field) {
-	if a.stored == nil || a.arriving != nil {
-		return nil, nil
+// Head returns the head of the Header; none if the response is not stored, or still arrives. Callers
+// must not change it.
+func (a *Response) Head() (h message.Head) {
+	if a.stored != nil && a.arriving == nil {
+		h = a.stored.head
 	}
-	return a.stored.head.text, a.stored.head.fields
+	return h
 }
 
 // Mark adds Age to the header for a client.
@@ -63,11 +64,23 @@ func (a *Response) Mark(header http.Header) {
 	if a.stored == nil {
 		return
 	}
-	if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
-		a.age[0] = strconv.FormatInt(int64(age/time.Second), 10)
+	if age := a.seconds(); a.arriving == nil || age > 0 {
+		a.age[0] = strconv.FormatInt(age, 10)
 		header["Age"] = a.age[:]
 	}
 }
+
+// AppendAge is Mark for a Head: it appends the field to the text and to the fields.
+func (a *Response) AppendAge(text []byte, fields []http1.Field) ([]byte, []http1.Field) {
+	const name = "Age"
+	at := len(text)
+	text = strconv.AppendInt(append(text, name+": "...), a.seconds(), 10)
+	return text, append(fields, http1.Field{Name: http1.SpanOf(at, at+len(name)),
+		Value: http1.SpanOf(at+len(name+": "), len(text))})
+}
+
+// seconds returns the age.
+func (a *Response) seconds() int64 { return int64(a.stored.age(a.at) / time.Second) }
 
 // Send sends the status and the body, or the part of it that the request selects. An error other
 // than Unmet means that the response is incomplete: the connection must be closed.

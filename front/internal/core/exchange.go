@@ -73,8 +73,8 @@ type Exchange struct {
 
 // upstreamState is what a proxy keeps of an exchange.
 type upstreamState interface {
-	Field(name string) []string // of the last response
-	Recycle(x *Exchange)        // at the end of a complete exchange
+	Field(x *Exchange, name string) []string // of the last response
+	Recycle(x *Exchange)                     // at the end of a complete exchange
 }
 
 type value struct {

@@ -193,7 +193,7 @@ func (x *Exchange) UpstreamField(name string) []string {
 	if x.Proxy == nil {
 		return nil
 	}
-	return x.Proxy.Field(name)
+	return x.Proxy.Field(x, name)
 }
 
 // RecycleProxyState makes the proxy's memory of a complete exchange available to others.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/internal/connection"
 )
 
@@ -31,10 +32,11 @@ func (r *Rules) AddsFields() bool { return r.fields != nil || r.byHead != nil }
 type Writer struct {
 	http.ResponseWriter
 	X              *Exchange
-	Status         int   // of the response; 0 until it has one
-	Sent           int64 // bytes of the body that were written to the server
-	WithheldStatus int   // the status of a response that an error page replaces, else 0
-	IsBypassed     bool  // a bound handler writes to the ResponseWriter itself
+	Status         int          // of the response; 0 until it has one
+	Raw            message.Head // that is sent as it is; none for others
+	Sent           int64        // bytes of the body that were written to the server
+	WithheldStatus int          // the status of a response that an error page replaces, else 0
+	IsBypassed     bool         // a bound handler writes to the ResponseWriter itself
 	hijacked       bool
 	unwatch        func() bool // cancels what EndWithPlan has set
 	SwitchBytes    int64       // length of a tunnel's 101 head

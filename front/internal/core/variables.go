@@ -76,6 +76,7 @@ func AllVariables(product string, modules []Module) map[string]KnownVariable {
 
 		"status":          {Get: StatusVariable, AppendTo: appendStatus},
 		"body_bytes_sent": {Get: BodyBytesSent, AppendTo: appendBodyBytes},
+		"bytes_sent":      {Get: bytesSent},
 		"limit_rate":      {Get: limitRate, Set: setLimitRate},
 
 		"server_name": {Get: func(x *Exchange) string { return x.Host.name }, IsSet: AlwaysSet},
@@ -142,6 +143,10 @@ func variableFamilies() []VariableFamily {
 			return func(x *Exchange) string { return message.Cookie(x.Request.Header["Cookie"], name) }
 		}},
 		{Prefix: "http_", Of: requestFieldVariable},
+		{Prefix: "sent_http_", Of: func(name string) Variable {
+			field := FieldName(name)
+			return func(x *Exchange) string { return strings.Join(sentField(x, field), ", ") }
+		}},
 		{Prefix: "sent_trailer_", Of: func(name string) Variable {
 			field := FieldName(name)
 			return func(x *Exchange) string { return strings.Join(x.sentTrailer(field), ", ") }

@@ -89,8 +89,8 @@ const (
 
 // plan is a validated Config. It never changes.
 type plan struct {
-	config  Config  // with its defaults
-	always  []field // Header
+	config  Config      // with its defaults
+	always  http.Header // Header
 	codings [numCodings]coding
 }
 
@@ -137,10 +137,11 @@ func compile(c Config) (*plan, error) {
 }
 
 // fixed validates the fields of all responses.
-func fixed(header http.Header) (all []field, err error) {
+func fixed(header http.Header) (all http.Header, err error) {
 	if len(header) > maxHeader {
 		return nil, fmt.Errorf("files: %d fields in Header (maximum: %d)", len(header), maxHeader)
 	}
+	all = make(http.Header)
 	for name, values := range header {
 		name = http.CanonicalHeaderKey(name)
 		if !httpguts.ValidHeaderFieldName(name) {
@@ -155,10 +156,9 @@ func fixed(header http.Header) (all []field, err error) {
 			}
 		}
 		if len(values) > 0 {
-			all = append(all, field{name, slices.Clone(values)})
+			all[name] = slices.Clone(values)
 		}
 	}
-	slices.SortFunc(all, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 

@@ -108,7 +108,7 @@ func (h *Handler) encoded(res *resource, i int) *variant {
 	if v == nil && res.makes && h.plan.codings[i].made {
 		v = h.make(res, i)
 	}
-	if v == nil || v.fields == nil {
+	if v == nil || v.header == nil {
 		return nil
 	}
 	return v

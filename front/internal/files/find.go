@@ -1,6 +1,7 @@
 package files
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -114,7 +115,5 @@ func (h *Handler) fail(w http.ResponseWriter, status int) {
 }
 
 func (h *Handler) setAlways(header http.Header) {
-	for _, f := range h.plan.always {
-		header[f.name] = append([]string(nil), f.values...)
-	}
+	maps.Copy(header, h.plan.always.Clone())
 }

@@ -1,12 +1,15 @@
 package files
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/message"
 )
 
 // resource is what a key leads to. Only its atomic fields change.
@@ -36,24 +39,19 @@ type variant struct {
 	size  int64
 
 	contentType, etag string
-	modified          time.Time // zero if unknown
-	fields            []field   // of a 200
-	values            int       // number of values in fields
+	modified          time.Time    // zero if unknown
+	header            http.Header  // of a 200
+	head              message.Head // of header
 
 	content []byte // if it is in memory
 }
 
-// field is a header field. Its values are shared: a ResponseWriter gets a copy.
-type field struct {
-	name   string
-	values []string
-}
-
-// describe sets the fields of a 200.
+// describe sets the header of a 200.
 func (v *variant) describe(p *plan, coding string, varies bool) {
+	v.header = make(http.Header)
 	add := func(name, value string) {
 		if value != "" {
-			v.fields = append(v.fields, field{name, []string{value}})
+			v.header[name] = []string{value}
 		}
 	}
 	if p.config.Selector.MaxRanges >= 0 {
@@ -70,25 +68,25 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 	if varies {
 		add("Vary", "Accept-Encoding")
 	}
-	v.fields = append(v.fields, p.always...)
-	for _, f := range v.fields {
-		v.values += len(f.values)
+	maps.Copy(v.header, p.always)
+	if v.contentType != "" { // otherwise the server detects one
+		v.head = message.NewHead(v.header)
 	}
 }
 
-// set sets the fields of a 200. As in net/http, a Content-Type that is already in the header stays.
-// So does a Vary, in addition to the handler's.
-func (v *variant) set(header http.Header) {
+// AddTo implements connection.HeaderAdder for a 200. As in net/http, a Content-Type that is already in
+// the header stays. So does a Vary, in addition to the handler's.
+func (v *variant) AddTo(header http.Header) {
 	var theirType, theirVary []string
 	if len(header) > 0 {
 		theirType, theirVary = header["Content-Type"], header["Vary"]
 		delete(header, "Vary")
 	}
-	values := make([]string, 0, v.values)
-	for _, f := range v.fields {
-		from := len(values)
-		values = append(values, f.values...)
-		header[f.name] = values[from:len(values):len(values)]
+	copies := make([]string, 0, len(v.header))
+	for name, values := range v.header {
+		from := len(copies)
+		copies = append(copies, values...)
+		header[name] = copies[from:len(copies):len(copies)]
 	}
 	if theirType != nil {
 		header["Content-Type"] = theirType
@@ -104,11 +102,11 @@ func (v *variant) set(header http.Header) {
 func (r *resource) weight() int64 {
 	w := resourceWeight + int64(len(r.key))
 	if r.identity != nil {
-		w += int64(len(r.identity.content))
+		w += int64(len(r.identity.content)) + r.identity.head.Size()
 	}
 	for i := range r.encoded {
 		if v := r.encoded[i].Load(); v != nil {
-			w += int64(len(v.content))
+			w += int64(len(v.content)) + v.head.Size()
 		}
 	}
 	return w

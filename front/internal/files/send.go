@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/tarehq/tare/front/internal/byterange"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 const (
@@ -44,18 +45,24 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 		}
 		defer f.Close()
 	}
-	header := w.Header()
-	if returnsUnmet && o.IsUnmet() {
-		o.SetHeader(header)
-		return o.Status, true
-	}
-	v.set(header)
-	parts := o.SetHeader(header)
-	if o.IsUnmet() {
-		header["Content-Length"] = []string{"0"}
-	}
-	if o.Status != http.StatusOK || f != nil { // otherwise the first Write implies it
-		w.WriteHeader(o.Status)
+	var parts []byterange.Part
+	if raw, ok := w.(connection.RawSender); ok && o.Status == http.StatusOK && v.head.Text != nil &&
+		raw.TakesRawHeader(o.Status) {
+		raw.WriteRawHeader(o.Status, v.head.Text, v.head.Fields, v)
+	} else {
+		header := w.Header()
+		if returnsUnmet && o.IsUnmet() {
+			o.SetHeader(header)
+			return o.Status, true
+		}
+		v.AddTo(header)
+		parts = o.SetHeader(header)
+		if o.IsUnmet() {
+			header["Content-Length"] = []string{"0"}
+		}
+		if o.Status != http.StatusOK || f != nil { // otherwise the first Write implies it
+			w.WriteHeader(o.Status)
+		}
 	}
 	switch {
 	case !body:

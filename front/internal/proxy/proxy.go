@@ -171,8 +171,8 @@ type proxyState struct {
 	cacheState cache.State       // what the cache did
 	slice      slicedResponse    // nil unless the response is fetched in slices
 
-	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
-	raw            rawHead
+	upstreamHeader http.Header // of the last response; read only; nil if its head passes
+	heads          headMemory
 
 	firstRequest upstreamRequest // avoids an allocation; most exchanges have one upstream request
 	clientMemory *client.Memory
@@ -222,11 +222,11 @@ func (p *proxyState) Recycle(x *core.Exchange) {
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
 // it is never reused.
 func releaseProxyState(s *core.State, p *proxyState) {
-	memory, raw, params, header := p.clientMemory, p.raw.spare(), p.firstRequest.params, p.firstRequest.header
+	memory, heads, params, header := p.clientMemory, p.heads.spare(), p.firstRequest.params, p.firstRequest.header
 	params.Clear()
 	header.clear()
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.raw, p.firstRequest.params, p.firstRequest.header = raw, params, header
+		p.heads, p.firstRequest.params, p.firstRequest.header = heads, params, header
 		s.ProxyStates.Put(p)
 	}
 }
@@ -246,6 +246,7 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 func (p *proxy) serveTarget(x *core.Exchange) core.Outcome {
 	state := ensureState(x)
 	state.proxy, state.slice, state.cacheState, state.upstreamHeader = p, nil, "", nil // of another location before
+	x.Response.Raw = message.Head{}
 	target, err := p.target.resolve(x)
 	if err != nil {
 		x.Errorf(errorlog.LevelError, "no upstream: %v", err)
@@ -355,9 +356,9 @@ func (p *proxy) keepsDate() bool { return !ignoresField(p.from.Hide, "Date") }
 
 // passStored prepares to pass the head of a stored response, and reports whether it can.
 func (p *proxy) passStored(x *core.Exchange, a *cache.Response) bool {
-	text, fields := a.Head()
-	if text == nil || p.from.ForceRanges || byterange.MaySelect(x.Request.Header) ||
-		!p.passHead(x, a.Status, text, fields, p.keepsDate()) {
+	head := a.Head()
+	if head.Text == nil || p.from.ForceRanges || byterange.MaySelect(x.Request.Header) ||
+		!p.passHead(x, a.Status, head, p.keepsDate()) {
 		return false
 	}
 	stateOf(x).upstreamHeader = a.Header
@@ -366,8 +367,9 @@ func (p *proxy) passStored(x *core.Exchange, a *cache.Response) bool {
 
 // sendStored sends the response that passStored has prepared.
 func (p *proxy) sendStored(x *core.Exchange, a *cache.Response) core.Outcome {
-	a.Mark(x.Response.Header())
-	sendRawHead(x, a.Status)
+	heads, raw := &stateOf(x).heads, &x.Response.Raw
+	heads.text, heads.fields = a.AppendAge(append(heads.text[:0], raw.Text...), raw.Fields)
+	x.Response.WriteRawHeader(a.Status, heads.text, heads.fields, nil)
 	if x.DiscardsBody() || !message.BodyAllowed(a.Status) {
 		return core.Responded
 	}

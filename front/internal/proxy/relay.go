@@ -67,8 +67,8 @@ func (p *proxy) isStreamed(header http.Header) bool {
 
 // sendFields sends the head of a response, without announcing a trailer section.
 func (p *proxy) sendFields(x *core.Exchange, resp *http.Response) {
-	if stateOf(x).raw.sender != nil {
-		sendRawHead(x, resp.StatusCode)
+	if raw := &x.Response.Raw; raw.Text != nil {
+		x.Response.WriteRawHeader(resp.StatusCode, raw.Text, raw.Fields, nil)
 		return
 	}
 	p.response.copyHeader(x, resp.StatusCode, x.Response.Header(), resp.Header)

@@ -155,14 +155,14 @@ func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
 	defer func() { _ = resp.Body.Close() }() // unless a stream has taken it
 	if resp.Header == nil {
 		memory := stateOf(x).clientMemory
-		if head := memory.Head(); !p.passHead(x, resp.StatusCode, head.Text, head.Fields, false) {
+		if head := memory.Head(); !p.passHead(x, resp.StatusCode, message.Head(*head), false) {
 			resp.Header = memory.Header()
 		}
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return p.tunnel(x, resp)
 	}
-	if stateOf(x).raw.sender == nil {
+	if x.Response.Raw.Text == nil {
 		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != core.Proceed {
 			return out
 		}

@@ -28,17 +28,12 @@ func proxyVariables() map[string]core.KnownVariable {
 
 		"request_body":      {Get: func(x *core.Exchange) string { return x.Received.Text() }},
 		"request_body_file": {Get: func(x *core.Exchange) string { return x.Received.FileName() }},
-		"bytes_sent":        {Get: bytesSent},
 	}
 }
 
-// proxyFamilies are about the fields of upstreams' responses, and of those to the client.
+// proxyFamilies are about the fields of upstreams' responses.
 func proxyFamilies() []core.VariableFamily {
 	return []core.VariableFamily{
-		{Prefix: "sent_http_", Of: func(name string) core.Variable {
-			field := core.FieldName(name)
-			return func(x *core.Exchange) string { return strings.Join(sentField(x, field), ", ") }
-		}},
 		{Prefix: "upstream_http_", Of: upstreamFieldVariable, Needs: core.NeedsAnyResponse},
 		{Prefix: "upstream_cookie_", Of: func(name string) core.Variable {
 			return func(x *core.Exchange) string { return setCookie(x.UpstreamField("Set-Cookie"), name) }
@@ -143,8 +138,8 @@ func addForwardedFor(x *core.Exchange) string {
 }
 
 // Field implements upstreamState.
-func (p *proxyState) Field(name string) []string {
-	if p.upstreamHeader == nil && p.raw.sender != nil {
+func (p *proxyState) Field(x *core.Exchange, name string) []string {
+	if p.upstreamHeader == nil && x.Response.Raw.Text != nil {
 		p.upstreamHeader = p.clientMemory.Header()
 	}
 	return p.upstreamHeader[name]

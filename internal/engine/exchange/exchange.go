@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -131,6 +132,7 @@ type FieldSummary struct {
 	TransferEncoding                            string
 	// values of Connection; written once it is decided whether the connection closes
 	Connection []string
+	later      connection.HeaderAdder // of WriteRawHeader, until Header is called
 }
 
 // Flags are bits that are read without a lock.

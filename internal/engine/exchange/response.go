@@ -24,6 +24,10 @@ func (w *Response) Header() http.Header {
 	if w.fields == nil {
 		w.fields = make(http.Header)
 	}
+	if c := w.Conn; c != nil && c.Summary.later != nil {
+		c.Summary.later.AddTo(w.fields)
+		c.Summary.later = nil
+	}
 	return w.fields
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -297,12 +298,12 @@ func (w *Response) HasTrailers() bool {
 	return false
 }
 
-func (w *Response) HasFields() bool {
+func (w *Response) TakesRawHeader(int) bool {
 	_, connection := w.fields["Connection"]
-	return len(w.fields) > 1 || len(w.fields) == 1 && !connection
+	return len(w.fields) == 0 || len(w.fields) == 1 && connection
 }
 
-func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
+func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field, later connection.HeaderAdder) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if !w.mayCommit(code) {
@@ -318,7 +319,7 @@ func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 	if w.fields != nil {
 		w.appendFields(false)
 	}
-	c.Summary.hasContentType = true
+	c.Summary.hasContentType, c.Summary.later = true, later
 }
 
 // applyRawField is applyField for a field as it was received. Fields that concern the connection
