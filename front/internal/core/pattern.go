@@ -113,9 +113,28 @@ func (x *Exchange) regexTimeout(p *Pattern, err error) {
 	x.RegexTimedOut = true
 }
 
-// Pattern compiles a regular expression without its tilde, once per plan. fold ignores case. Its
-// groups set variables only if they were declared.
+// Pattern compiles a regular expression without its tilde. fold ignores case. The named groups must
+// have been declared.
 func (c *Compiler) Pattern(what, source string, fold bool) *Pattern {
+	p := c.ParsePattern(what, source, fold)
+	if p.named != nil {
+		return p
+	}
+	for number, name := range p.Re.Names() {
+		if name == "" {
+			continue
+		}
+		slot, ok := c.Slots[strings.ToLower(name)]
+		if !ok {
+			panic(fmt.Sprintf("core: BUG: the group %q of %q was not declared", name, source))
+		}
+		p.named = append(p.named, namedGroup{number, slot})
+	}
+	return p
+}
+
+// ParsePattern parses a regular expression, once per plan, without the variables of its groups.
+func (c *Compiler) ParsePattern(what, source string, fold bool) *Pattern {
 	return Shared(c, patternKey{source, fold}, func() *Pattern {
 		p, err := newPattern(source, fold)
 		c.Check(what, err)

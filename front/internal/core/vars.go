@@ -231,17 +231,11 @@ func (c *Compiler) declareStep(s conf.Step) {
 	}
 }
 
-// declareGroups makes a pattern set the variables of its named groups.
 func (c *Compiler) declareGroups(what, source string, fold bool) {
-	p := c.Pattern(what, source, fold)
-	if p.named != nil { // a pattern of several places
-		return
-	}
-	for number, name := range p.Re.Names() {
-		if name = strings.ToLower(name); name != "" {
-			c.declareVariable(what, name)
-			c.replaced[name] = true
-			p.named = append(p.named, namedGroup{number, c.Slots[name]})
+	for _, name := range c.ParsePattern(what, source, fold).Re.Names() {
+		if name != "" {
+			c.declareVariable(what, strings.ToLower(name))
+			c.replaced[strings.ToLower(name)] = true
 		}
 	}
 }

@@ -50,14 +50,14 @@ func compileReferers(c *core.Compiler, from *conf.Referers) *referers {
 	r := &referers{none: from.None, blocked: from.Blocked, names: hostname.NewMap[string]()}
 	for _, name := range from.Names {
 		if source, ok := strings.CutPrefix(name, "~"); ok {
-			r.hosts = append(r.hosts, c.Pattern("valid_referers", source, true))
+			r.hosts = append(r.hosts, c.ParsePattern("valid_referers", source, true))
 			continue
 		}
 		host, path := cutPath(name)
 		c.Check("valid_referers", r.names.Add(hostname.LowerASCII(host), path))
 	}
 	for _, source := range from.Patterns {
-		r.urls = append(r.urls, c.Pattern("valid_referers", source, true))
+		r.urls = append(r.urls, c.ParsePattern("valid_referers", source, true))
 	}
 	return r
 }

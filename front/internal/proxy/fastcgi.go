@@ -47,7 +47,7 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) *fastcgiRules {
 	if from.SplitPath == "" {
 		return g
 	}
-	p := c.Pattern("fastcgi split path", from.SplitPath, false)
+	p := c.ParsePattern("fastcgi split path", from.SplitPath, false)
 	if n := len(p.Re.Names()); n < 3 {
 		c.Failf("proxy: split path %q: want two groups, for the script and the path info", from.SplitPath)
 	}

@@ -187,11 +187,11 @@ func compileHealthMatch(c *core.Compiler, from *conf.HealthMatch) *healthMatch {
 	m := &healthMatch{from: from, header: make([]*core.Pattern, len(from.Header))}
 	for i, h := range from.Header {
 		if h.Op == "~" || h.Op == "!~" {
-			m.header[i] = c.Pattern("match "+from.Name, h.Value, false)
+			m.header[i] = c.ParsePattern("match "+from.Name, h.Value, false)
 		}
 	}
 	if from.Body != "" {
-		m.body = c.Pattern("match "+from.Name, from.Body, false)
+		m.body = c.ParsePattern("match "+from.Name, from.Body, false)
 	}
 	return m
 }

@@ -89,7 +89,7 @@ func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) *compression {
 		if d == "msie6" {
 			d = `MSIE [4-6]\.` // nginx exempts user agents with SV1 (Windows XP SP2)
 		}
-		out.disable = append(out.disable, c.Pattern("gzip_disable", d, true))
+		out.disable = append(out.disable, c.ParsePattern("gzip_disable", d, true))
 	}
 	level := cmp.Or(g.Level, defaultGzipLevel)
 	if level < gzip.BestSpeed || level > gzip.BestCompression {
