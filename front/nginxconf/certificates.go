@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -147,7 +148,7 @@ func (t *translator) readPasswords(path string) ([]byte, error) {
 	if t.source.FS != nil || err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		return t.source.Read(path)
 	}
-	pipe, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -20,5 +20,4 @@
 //   - level: where a directive stands, which nginx's documentation calls its context.
 //   - closed: a block in which a directive was left out that may decide which clients get which
 //     response. Requests get 503 there.
-//   - place: a location that contains others.
 package nginxconf

@@ -9,26 +9,7 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// place is a location that contains others.
-type place struct {
-	match string
-	path  string
-	outer *place
-	scope *scope
-}
-
-// pathOf returns the path of the location whose block is the scope; "" if there is none, or if it
-// is a regular expression.
-func (p *place) pathOf(s *scope) string {
-	for ; p != nil; p = p.outer {
-		if p.scope == s && p.match != "~" && p.match != "~*" {
-			return p.path
-		}
-	}
-	return ""
-}
-
-func (t *translator) locations(s *scope, outer *place) []conf.Location {
+func (t *translator) locations(s *scope) []conf.Location {
 	own := s.own("location")
 	if own == nil {
 		return nil
@@ -40,7 +21,7 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 			continue
 		}
 		all = append(all, conf.Location{Match: match, Path: path, Pos: d.Place()})
-		t.location(newScope(s, levelLocation, d.Block), &all[len(all)-1], outer)
+		t.location(newScope(s, levelLocation, d.Block), &all[len(all)-1])
 	}
 	return all
 }
@@ -67,22 +48,22 @@ func (t *translator) locationPath(d *syntax.Directive) (match, path string, ok b
 	return "", path, true
 }
 
-func (t *translator) location(s *scope, l *conf.Location, outer *place) {
-	here := &place{l.Match, l.Path, outer, s}
+func (t *translator) location(s *scope, l *conf.Location) {
+	s.location = l
 	l.Internal = s.holder("internal") != nil // as in nginx, internal of an outer location counts, too
-	l.Steps = append(t.limitExcept(s, here), t.steps(s, here)...)
+	l.Steps = append(t.limitExcept(s), t.steps(s)...)
 	l.TryFiles = t.tryFiles(s)
 	t.status(s, l)
 	l.Empty = s.own("empty_gif") != nil
-	l.Settings = t.settings(s, here)
-	t.passesOf(s, s, l, here)
+	l.Settings = t.settings(s)
+	t.passesOf(s, s, l)
 	t.checkUnused(s)
 	t.oneContent(s)
 	for _, d := range s.own("keepalive_timeout") { // it applies before a location is known
 		t.omit(d, "not supported in a location (move it to server or http)")
 	}
 	t.checkPassword(s)
-	l.Locations = t.locations(s, here)
+	l.Locations = t.locations(s)
 }
 
 // status translates stub_status. nginx accepts and ignores any argument; "prometheus" is an
@@ -156,7 +137,7 @@ func (t *translator) checkNamed(server *scope, list []*syntax.Directive) {
 
 // limitExcept translates limit_except. Requests with other methods continue in a location of their
 // own, which has the block's settings, and inherits the location's without rewriting.
-func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
+func (t *translator) limitExcept(s *scope) []conf.Step {
 	var steps []conf.Step
 	for _, d := range s.own("limit_except") {
 		methods := strings.ToUpper(strings.Join(d.Args, " "))
@@ -165,7 +146,7 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 		}
 		steps = append(steps, conf.If{
 			Op: "!method", Right: conf.Text(methods), Then: []conf.Step{conf.Break{}},
-			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.Block), here),
+			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.Block)),
 		})
 	}
 	return steps

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func (t *translator) geo(d *syntax.Directive) {
 	if len(d.Args) == 2 {
 		m.Source = t.variable(d, d.Args[0])
 	}
-	seen := make(map[netip.Prefix]int)
+	values := make(map[netip.Prefix]conf.Text)
 	for _, e := range t.entries(d) {
 		switch {
 		case e.Name == "ranges" && len(e.Args) == 0:
@@ -78,12 +79,24 @@ func (t *translator) geo(d *syntax.Directive) {
 				m.Proxies = append(m.Proxies, net)
 			}
 		case e.Name == "delete":
-			t.geoDelete(e, &m, seen)
+			if net, ok := t.geoNet(e, e.Args[0]); ok {
+				if _, exists := values[net]; !exists {
+					t.warn(e, "network %s does not exist", net)
+				}
+				delete(values, net)
+			}
 		default:
-			t.geoCase(e, &m, seen)
+			if net, ok := t.geoNet(e, e.Name); ok {
+				if _, exists := values[net]; exists {
+					t.warn(e, "duplicate network %s: the last value counts", net)
+				}
+				values[net] = t.literal(e, e.Args[0])
+			}
 		}
 	}
-	m.Cases = slices.DeleteFunc(m.Cases, func(c conf.Case) bool { return c.From == "" })
+	for _, net := range slices.SortedFunc(maps.Keys(values), netip.Prefix.Compare) {
+		m.Cases = append(m.Cases, conf.Case{From: net.String(), To: values[net]})
+	}
 	t.config.Maps = append(t.config.Maps, m)
 }
 
@@ -93,37 +106,6 @@ func (t *translator) geoNet(e *syntax.Directive, text string) (netip.Prefix, boo
 		t.errorf(e, "invalid network %s (example: 10.0.0.0/8)", grammar.Quote(text))
 	}
 	return net.Masked(), ok
-}
-
-// geoCase adds a line of geo. seen contains the indexes of the cases, by network.
-func (t *translator) geoCase(e *syntax.Directive, m *conf.Map, seen map[netip.Prefix]int) {
-	net, ok := t.geoNet(e, e.Name)
-	if !ok {
-		return
-	}
-	to := t.literal(e, e.Args[0])
-	if at, ok := seen[net]; ok {
-		t.warn(e, "duplicate network %s: the last value counts", net)
-		m.Cases[at].To = to
-		return
-	}
-	seen[net] = len(m.Cases)
-	m.Cases = append(m.Cases, conf.Case{From: net.String(), To: to})
-}
-
-// geoDelete removes a network. A deleted case stays empty until all lines are read.
-func (t *translator) geoDelete(e *syntax.Directive, m *conf.Map, seen map[netip.Prefix]int) {
-	net, ok := t.geoNet(e, e.Args[0])
-	if !ok {
-		return
-	}
-	at, ok := seen[net]
-	if !ok {
-		t.warn(e, "network %s does not exist", net)
-		return
-	}
-	m.Cases[at] = conf.Case{}
-	delete(seen, net)
 }
 
 func (t *translator) splitClients(d *syntax.Directive) {

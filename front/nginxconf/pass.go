@@ -15,18 +15,18 @@ import (
 // passesOf makes an upstream the location's content handler, if the block from names one itself;
 // the settings are those of s. Locations with the same upstream, settings and path share the Proxy,
 // and what is compiled of it, connections by TLS included.
-func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
-	if s != here.scope || len(t.closing) > 0 || from.own("health_check") != nil || // each location has checks of its own
+func (t *translator) passesOf(from, s *scope, l *conf.Location) {
+	if s.location == nil || len(t.closing) > 0 || from.own("health_check") != nil || // each location has checks of its own
 		!from.passes() {
-		t.translatePasses(from, s, l, here)
+		t.translatePasses(from, s, l)
 		return
 	}
-	key := proxyKey{t.chain(s, here, ofUpstreams), l.Match, l.Path}
+	key := proxyKey{t.chain(s, ofUpstreams), l.Match, l.Path}
 	if l.Proxy = t.sharedProxies[key]; l.Proxy != nil {
 		return
 	}
 	before := t.messages()
-	t.translatePasses(from, s, l, here)
+	t.translatePasses(from, s, l)
 	if t.messages() == before {
 		t.sharedProxies[key] = l.Proxy
 	}
@@ -37,10 +37,10 @@ func (s *scope) passes() bool {
 	return s.own("proxy_pass") != nil || s.own("fastcgi_pass") != nil || s.own("grpc_pass") != nil
 }
 
-func (t *translator) translatePasses(from, s *scope, l *conf.Location, here *place) {
+func (t *translator) translatePasses(from, s *scope, l *conf.Location) {
 	for _, d := range from.own("proxy_pass") {
 		l.Proxy = t.pass(s, "proxy")
-		t.proxyPass(d, s, l.Proxy, here)
+		t.proxyPass(d, s, l)
 	}
 	for _, d := range from.own("grpc_pass") {
 		l.Proxy = t.pass(s, "grpc")

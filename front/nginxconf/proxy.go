@@ -88,8 +88,8 @@ func (t *translator) flagRules(s *scope) []conf.Replace {
 }
 
 // proxyPass translates proxy_pass SCHEME://TO[URI].
-func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, here *place) {
-	url := d.Args[0]
+func (t *translator) proxyPass(d *syntax.Directive, s *scope, l *conf.Location) {
+	p, url := l.Proxy, d.Args[0]
 	scheme, rest, found := strings.Cut(url, "://")
 	var port string
 	switch lower := strings.ToLower(scheme); {
@@ -119,9 +119,8 @@ func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, her
 		p.URI = &text
 	}
 	variables := hasVariable(url)
-	inIf := s != here.scope && slices.Contains(s.own("proxy_pass"), d)
-	if uri != "" && !variables && (inIf || here.match == "~" || here.match == "~*" ||
-		here.match == "@") {
+	inIf := s.location == nil && slices.Contains(s.own("proxy_pass"), d)
+	if uri != "" && !variables && (inIf || l.Match == "~" || l.Match == "~*" || l.Match == "@") {
 		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
 			grammar.Quote(url))
 	}

@@ -9,12 +9,11 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// steps translates a block's own directives of nginx's rewrite module, in their order. here is the
-// location, or nil in a server.
-func (t *translator) steps(s *scope, here *place) []conf.Step {
+// steps translates a block's own directives of nginx's rewrite module, in their order.
+func (t *translator) steps(s *scope) []conf.Step {
 	var steps []conf.Step
 	for _, d := range s.list {
-		if step := t.step(d, s, here); step != nil {
+		if step := t.step(d, s); step != nil {
 			steps = append(steps, step)
 		}
 	}
@@ -22,7 +21,7 @@ func (t *translator) steps(s *scope, here *place) []conf.Step {
 }
 
 // step translates a directive; nil if it belongs to another module.
-func (t *translator) step(d *syntax.Directive, s *scope, here *place) conf.Step {
+func (t *translator) step(d *syntax.Directive, s *scope) conf.Step {
 	switch d.Name {
 	case "set":
 		return conf.Set{Name: t.variableName(d, d.Args[0]), Value: t.text(d, d.Args[1]), Pos: d.Place()}
@@ -33,7 +32,7 @@ func (t *translator) step(d *syntax.Directive, s *scope, here *place) conf.Step 
 	case "rewrite":
 		return t.rewrite(d)
 	case "if":
-		return t.condition(d, s, here)
+		return t.condition(d, s)
 	}
 	return nil
 }
@@ -68,7 +67,7 @@ func (t *translator) rewrite(d *syntax.Directive) conf.Step {
 	return r
 }
 
-func (t *translator) condition(d *syntax.Directive, s *scope, here *place) conf.Step {
+func (t *translator) condition(d *syntax.Directive, s *scope) conf.Step {
 	c, ok := t.conditionOf(d)
 	if !ok {
 		return nil
@@ -76,29 +75,30 @@ func (t *translator) condition(d *syntax.Directive, s *scope, here *place) conf.
 	c.Pos = d.Place()
 	inner, others := newScope(s, s.level, d.Block), false
 	for _, i := range d.Block {
-		if step := t.step(i, inner, here); step != nil {
+		if step := t.step(i, inner); step != nil {
 			c.Then = append(c.Then, step)
 		} else if i.Spec.Support == syntax.Supported {
 			others = true
 		}
 	}
-	if others && here != nil {
-		c.Location = t.locationOfIf(d, inner, here)
+	if others && s.location != nil {
+		c.Location = t.locationOfIf(d, inner)
 	}
 	return c
 }
 
 // locationOfIf returns the location that an if in a location defines: the location's settings, with
 // those of the if.
-func (t *translator) locationOfIf(d *syntax.Directive, s *scope, here *place) *conf.Location {
-	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.Place(), Settings: t.settings(s, here)}
+func (t *translator) locationOfIf(d *syntax.Directive, s *scope) *conf.Location {
+	of := s.outer.location
+	l := &conf.Location{Match: of.Match, Path: of.Path, Pos: d.Place(), Settings: t.settings(s)}
 	from := s
 	if !s.passes() {
 		from = s.outer // the outer location's content handler serves it
 	}
 	l.Empty = from.own("empty_gif") != nil
 	t.status(from, l)
-	t.passesOf(from, s, l, here)
+	t.passesOf(from, s, l)
 	t.oneContent(from)
 	t.checkPassword(s)
 	return l

@@ -23,8 +23,8 @@ func (t *translator) server(d *syntax.Directive, http *scope) {
 		t.checkNamed(s, at.own("error_page"))
 	}
 	h.Defaults = t.validate(s)
-	h.Steps = t.steps(s, nil)
-	h.Locations = t.locations(s, nil)
+	h.Steps = t.steps(s)
+	h.Locations = t.locations(s)
 	t.serverTryFiles(s, &h)
 	if !hasRoot(&h) { // requests in no location have the server's settings
 		t.checkPassword(s)

@@ -11,10 +11,10 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// newSettings translates the settings of a scope. here is the location, if there is one.
-func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
+// newSettings translates the settings of a scope.
+func (t *translator) newSettings(s *scope) *conf.Settings {
 	set := &conf.Settings{
-		Files:             t.files(s, here),
+		Files:             t.files(s),
 		Header:            t.addFields(s, "add_header"),
 		Expires:           t.expires(s),
 		ErrorPages:        t.errorPages(s),
@@ -99,8 +99,8 @@ func (t *translator) ignoredTexts(s *scope) {
 	}
 }
 
-// files translates the settings of files. here is the location, if there is one.
-func (t *translator) files(s *scope, here *place) conf.Files {
+// files translates the settings of files.
+func (t *translator) files(s *scope) conf.Files {
 	f := conf.Files{
 		Listing:       s.flag("autoindex", false),
 		RoundSizes:    !s.flag("autoindex_exact_size", true),
@@ -117,7 +117,7 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 		f.ListingFormat = format
 	}
 	t.symlinks(s, &f)
-	t.where(s, here, &f)
+	t.where(s, &f)
 	for _, d := range s.all("index") {
 		for i, arg := range d.Args {
 			if strings.HasPrefix(arg, "/") && i != len(d.Args)-1 {
@@ -141,7 +141,7 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 }
 
 // where finds root or alias. A block may have only one of them.
-func (t *translator) where(s *scope, here *place, f *conf.Files) {
+func (t *translator) where(s *scope, f *conf.Files) {
 	holder := s.holder("root", "alias")
 	if holder == nil {
 		f.Root = conf.Text(below(t.prefix, "html")) // nginx's default
@@ -162,7 +162,9 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 		if strings.HasSuffix(d.Args[0], "/") && !strings.HasSuffix(string(f.Alias), "/") {
 			f.Alias += "/"
 		}
-		f.AliasPath = here.pathOf(holder)
+		if l := holder.location; l.Match != "~" && l.Match != "~*" {
+			f.AliasPath = l.Path
+		}
 	}
 }
 
@@ -341,8 +343,15 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 
 // accessRules translates allow and deny, which form one list.
 func (t *translator) accessRules(s *scope) []conf.AccessRule {
+	holder := s.holder("allow", "deny")
+	if holder == nil {
+		return nil
+	}
 	var rules []conf.AccessRule
-	for _, d := range s.all("allow", "deny") {
+	for _, d := range holder.list {
+		if d.Name != "allow" && d.Name != "deny" {
+			continue
+		}
 		rule := conf.AccessRule{Deny: d.Name == "deny"}
 		switch arg := d.Args[0]; arg {
 		case "all":

@@ -24,19 +24,15 @@ const (
 	numKinds
 )
 
-// chain returns the chain of a block. here is the location, if there is one.
-func (t *translator) chain(s *scope, here *place, kind int) *chain {
+// chain returns the chain of a block.
+func (t *translator) chain(s *scope, kind int) *chain {
 	if s.outer == nil { // it is part of every chain
 		return &t.httpChain
 	}
 	if found := s.chains[kind]; found != nil {
 		return found
 	}
-	around := here
-	if here != nil && here.scope == s {
-		around = here.outer
-	}
-	key := chain{t.chain(s.outer, around, kind), s.text(here, kind)}
+	key := chain{t.chain(s.outer, kind), s.text(kind)}
 	found := t.chains[key]
 	switch {
 	case key.own == "":
@@ -50,7 +46,7 @@ func (t *translator) chain(s *scope, here *place, kind int) *chain {
 }
 
 // text returns the text of a block's own directives of a kind.
-func (s *scope) text(here *place, kind int) string {
+func (s *scope) text(kind int) string {
 	var b strings.Builder
 	for _, d := range s.list {
 		if concernsUpstream(d.Name) != (kind == ofUpstreams) || isNoSetting(d.Name) {
@@ -59,7 +55,7 @@ func (s *scope) text(here *place, kind int) string {
 		writeTo(&b, d)
 		switch {
 		case d.Name == "alias":
-			b.WriteString(here.match + here.path)
+			b.WriteString(s.location.Match + s.location.Path)
 		case d.Name == "valid_referers" && slices.Contains(d.Args, "server_names"):
 			for _, names := range s.at(levelServer).own("server_name") {
 				writeTo(&b, names)
@@ -69,23 +65,21 @@ func (s *scope) text(here *place, kind int) string {
 	return b.String()
 }
 
-// settings returns the settings of a block. here is the location, if there is one.
-func (t *translator) settings(s *scope, here *place) *conf.Settings {
+// settings returns the settings of a block.
+func (t *translator) settings(s *scope) *conf.Settings {
 	if len(t.closing) > 0 { // the reason names a directive of the block
-		return t.newSettings(s, here)
+		return t.newSettings(s)
 	}
-	if s.set != nil {
-		return s.set
-	}
-	key := t.chain(s, here, ofSettings)
-	if s.set = t.sharedSettings[key]; s.set != nil {
-		return s.set
+	key := t.chain(s, ofSettings)
+	if set := t.sharedSettings[key]; set != nil {
+		return set
 	}
 	before := t.messages()
-	if s.set = t.newSettings(s, here); t.messages() == before { // others have messages of their own
-		t.sharedSettings[key] = s.set
+	set := t.newSettings(s)
+	if t.messages() == before { // others have messages of their own
+		t.sharedSettings[key] = set
 	}
-	return s.set
+	return set
 }
 
 // proxyKey is all that a Proxy depends on.

@@ -123,7 +123,7 @@ func (t *translator) definitions(http *scope) map[string]func(*syntax.Directive)
 // validate translates settings that may apply to no location, so that their errors are reported
 // nevertheless. It returns those that are not of an upstream.
 func (t *translator) validate(s *scope) *conf.Settings {
-	settings := t.settings(s, nil)
+	settings := t.settings(s)
 	_ = t.pass(s, "proxy")
 	_ = t.pass(s, "fastcgi")
 	_ = t.pass(s, "grpc")

@@ -44,11 +44,6 @@ func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compi
 	}
 	c.Plan.Users.Store(1)
 	s.Plans.Add(1)
-	for p := range places.Of(config) {
-		if l := p.Location; l != nil && (l.Status || l.Metrics) {
-			c.Plan.counts = &s.Counts
-		}
-	}
 	c.Plan.Expired, c.Plan.Expire = context.WithCancel(context.Background())
 	unwatch := context.AfterFunc(s.aborted, c.Plan.Expire)
 	c.Plan.Releases = append(c.Plan.Releases, func() { unwatch() })

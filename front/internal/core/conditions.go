@@ -27,7 +27,7 @@ func (x *Exchange) WithConditions(r *http.Request, contentType string) *http.Req
 	if x.Loc.Settings.ModifiedSince == "off" && r.Header["If-Modified-Since"] != nil {
 		drop = append(drop, "If-Modified-Since", "If-None-Match")
 	}
-	if r.Header["Range"] != nil && x.Loc.Filters.edits(contentType) {
+	if r.Header["Range"] != nil && x.Loc.edits(contentType) {
 		drop = append(drop, "Range")
 	}
 	if r.Header["If-Range"] != nil && r.Header["Range"] != nil {
@@ -48,8 +48,8 @@ func (x *Exchange) ifRange(value string) (holds, known bool) {
 	if strings.HasSuffix(value, `"`) {
 		name = "Etag"
 	}
-	for i := range x.Loc.Filters.fields {
-		if a := &x.Loc.Filters.fields[i]; a.name == name {
+	for i := range x.Loc.fields {
+		if a := &x.Loc.fields[i]; a.name == name {
 			is := a.value.Eval(x)
 			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" &&
 				message.SameTime(is, value)), true

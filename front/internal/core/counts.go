@@ -33,7 +33,7 @@ func (n *ResponseCounts) Add(status int, took time.Duration) {
 }
 
 // Counting reports whether anything is counted.
-func (c *Compiler) Counting() bool { return c.Plan.counts != nil }
+func (c *Compiler) Counting() bool { return c.Plan.Needs&NeedsCounts != 0 }
 
 // Metric is a metric of a page.
 type Metric struct{ Name, Help string }

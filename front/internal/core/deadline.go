@@ -132,17 +132,18 @@ type rateLimiter struct {
 }
 
 // StartLimits starts the limits of the body's rate and of the time between two writes.
-func (w *Writer) StartLimits(f *filters) {
+func (w *Writer) StartLimits() {
+	r := w.X.Loc.Rules
 	w.deadline = newSendDeadline(w.X)
-	if w.X.LimitRate == "" && f.rate.Empty() {
+	if w.X.LimitRate == "" && r.rate.Empty() {
 		return
 	}
 	rate, err := grammar.ParseOffset(w.X.LimitRate)
 	if err != nil { // as in nginx an invalid rate is ignored
-		rate, err = grammar.ParseOffset(f.rate.Eval(w.X))
+		rate, err = grammar.ParseOffset(r.rate.Eval(w.X))
 	}
 	if err == nil && rate > 0 {
-		after, _ := grammar.ParseOffset(f.rateAfter.Eval(w.X))
+		after, _ := grammar.ParseOffset(r.rateAfter.Eval(w.X))
 		w.pace = &rateLimiter{fetch.NewPace(rate), min(after, 1<<62)}
 	}
 }

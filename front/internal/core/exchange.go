@@ -183,6 +183,9 @@ func (x *Exchange) runPhases() Outcome {
 	switch x.entry {
 	case atHost:
 		x.Loc = &x.Host.defaults
+		if e := x.Plan.Options.Explain; e != nil {
+			e.host(x)
+		}
 		if out := x.runActions(x.Host.steps); out != Proceed {
 			return out
 		}

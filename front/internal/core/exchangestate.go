@@ -23,9 +23,9 @@ func (x *Exchange) start() {
 			x.ConnUse = connUse{info, info.CountRequest()}
 		}
 	}
-	if x.Plan.counts != nil {
-		x.Plan.counts.Requests.Add(1)
-		x.Plan.counts.InFlight.Add(1)
+	if x.Plan.Needs&NeedsCounts != 0 {
+		x.Plan.State.Counts.Requests.Add(1)
+		x.Plan.State.Counts.InFlight.Add(1)
 	}
 }
 
@@ -112,8 +112,8 @@ func (x *Exchange) end() {
 	x.Release()
 	x.Received.Close()
 	x.Response.Release()
-	if x.Plan.counts != nil {
-		x.Plan.counts.end(x)
+	if x.Plan.Needs&NeedsCounts != 0 {
+		x.Plan.State.Counts.end(x)
 	}
 	x.log()
 	x.RecycleProxyState()

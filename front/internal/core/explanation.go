@@ -60,27 +60,20 @@ func (e *Explanation) End(x *Exchange) Outcome {
 	return Responded
 }
 
-// explainHost adds a finding to the steps of a host.
-func (c *Compiler) explainHost(h *host) {
-	e := c.Options.Explain
-	if e == nil {
-		return
+// host adds a finding about the host of a request.
+func (e *Explanation) host(x *Exchange) {
+	if x.Redirects > 0 || x.Parent != nil || x.Host.from == nil {
+		return // the host is the same, or none
 	}
-	h.steps = append([]action{func(x *Exchange) (Outcome, bool) {
-		if x.Redirects > 0 || x.Parent != nil {
-			return Proceed, false // the host is the same
-		}
-		names := strings.Join(h.from.Names, " ")
-		text := fmt.Sprintf("server_name %s", names)
-		if names == "" {
-			text = "without a server_name"
-		}
-		if x.Plan.Hosts.GroupOf(x.Request).defaultHost == h {
-			text += " (default server of the address)"
-		}
-		e.Add(x, "server", h.pos, "%s", text)
-		return Proceed, false
-	}}, h.steps...)
+	names := strings.Join(x.Host.from.Names, " ")
+	text := fmt.Sprintf("server_name %s", names)
+	if names == "" {
+		text = "without a server_name"
+	}
+	if x.Plan.Hosts.GroupOf(x.Request).defaultHost == x.Host {
+		text += " (default server of the address)"
+	}
+	e.Add(x, "server", x.Host.pos, "%s", text)
 }
 
 // explainLocation adds a finding to the steps of a location.

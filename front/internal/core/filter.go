@@ -8,38 +8,25 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// filters describe how a location changes responses, and whether it observes them.
-type filters struct {
-	fields          []addHeader
-	expires         *expires
-	byHead          []func(w *Writer) // of modules: change the header, and add stages by it alone
-	byType          []BodyFilter      // those of modules, and noChunks
-	editors         []editor          // of byType
-	ofAdded         []BodyFilter      // of editors: also for bodies that are added to others
-	trailers        []addHeader
-	noChunks        bool // responses of unknown length end with their connection
-	rate, rateAfter Text
-	observes        bool // responses are changed or observed
-	NeedsHeader     bool // a response's fields are read or replaced: heads do not pass as received
-}
-
-// filters completes the filters, which has those of modules.
-func (c *Compiler) filters(f *filters, s *conf.Settings) {
-	f.fields, f.expires, f.trailers = c.addHeaders(s.Header), c.expires(s.Expires), c.addTrailers(s.Trailers)
-	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
-	f.setBodyFilters(s.NoChunks)
-	f.NeedsHeader = f.expires != nil || f.byHead != nil || f.byType != nil || f.trailers != nil ||
-		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
-	f.observes = f.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || f.AddsFields() || f.NeedsHeader
+// filters compiles how a location changes responses. Those of modules are compiled.
+func (c *Compiler) filters(r *Rules) {
+	s := r.Settings
+	r.fields, r.expires, r.trailers = c.addHeaders(s.Header), c.expires(s.Expires), c.addTrailers(s.Trailers)
+	r.rate, r.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
+	if s.NoChunks {
+		r.byType = append(r.byType, noChunks{})
+	}
+	r.NeedsHeader = r.expires != nil || r.byHead != nil || r.byType != nil || r.trailers != nil ||
+		slices.ContainsFunc(r.fields, func(a addHeader) bool { return a.replace })
+	r.isObserved = r.logs != nil || c.Counting() || s.Rate != "" || c.setsLimitRate || r.AddsFields() || r.NeedsHeader
 }
 
 // AddsFields reports whether fields are added to headers.
-func (f *filters) AddsFields() bool { return f.fields != nil || f.byHead != nil }
+func (r *Rules) AddsFields() bool { return r.fields != nil || r.byHead != nil }
 
 // Writer is the content's http.ResponseWriter. Unwrap gives access to the server's other methods.
 type Writer struct {
@@ -101,36 +88,36 @@ func (w *Writer) sendHead(code int) {
 	if !w.X.IsConditional() {
 		w.X.cleanPageHeader(w.Header(), code)
 	}
-	if f := w.X.Loc.Filters; w.X.Parent == nil {
-		f.ChangeHeader(w.X, w.Header(), code)
-		if w.trailers = f.addsTrailers(w, code); w.trailers {
-			f.announceTrailers(w.Header())
+	if r := w.X.Loc.Rules; w.X.Parent == nil {
+		r.ChangeHeader(w.X, w.Header(), code)
+		if w.trailers = r.addsTrailers(w, code); w.trailers {
+			r.announceTrailers(w.Header())
 		}
-		w.StartLimits(f)
-		if f.byType != nil && !startByType(w, f.byType) {
+		w.StartLimits()
+		if r.byType != nil && !startByType(w, r.byType) {
 			return
 		}
-	} else if w.X.AddedTo != nil && !startByType(w, f.ofAdded) { // as in nginx only text is changed
+	} else if w.X.AddedTo != nil && !startByType(w, r.ofAdded) { // as in nginx only text is changed
 		return
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // ChangeHeader applies the filters to the header of a response.
-func (f *filters) ChangeHeader(x *Exchange, header http.Header, code int) {
-	if f.expires == nil && !f.AddsFields() {
+func (r *Rules) ChangeHeader(x *Exchange, header http.Header, code int) {
+	if r.expires == nil && !r.AddsFields() {
 		return
 	}
 	isDefaultStatus := getsAddedFields(code)
-	if f.expires != nil && isDefaultStatus {
-		f.expires.set(x, header)
+	if r.expires != nil && isDefaultStatus {
+		r.expires.set(x, header)
 	}
-	for i := range f.fields {
-		if field := &f.fields[i]; isDefaultStatus || field.always {
+	for i := range r.fields {
+		if field := &r.fields[i]; isDefaultStatus || field.always {
 			field.add(x, header)
 		}
 	}
-	for _, change := range f.byHead {
+	for _, change := range r.byHead {
 		change(&x.Response)
 	}
 }
@@ -273,8 +260,8 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
-		if c := w.X.Plan.counts; c != nil {
-			c.Hijacked.Add(1)
+		if w.X.Plan.Needs&NeedsCounts != 0 {
+			w.X.Plan.State.Counts.Hijacked.Add(1)
 		}
 		w.EndWithPlan(func() { conn.Close() })
 		if w.Status == 0 {
@@ -304,7 +291,7 @@ func (w *Writer) finish() {
 		}
 	}
 	if w.trailers {
-		w.X.Loc.Filters.addTrailers(w)
+		w.X.Loc.addTrailers(w)
 	}
 	w.deadline.extend(w)
 }

@@ -201,28 +201,28 @@ func expiresAt(e grammar.Expiry, now time.Time, modified bool, header http.Heade
 }
 
 // addsTrailers reports whether a response with a status gets added trailer fields.
-func (f *filters) addsTrailers(w *Writer, code int) bool {
-	if f.trailers == nil || f.noChunks || !w.X.Request.ProtoAtLeast(1, 1) || w.X.Request.Method == http.MethodHead ||
+func (r *Rules) addsTrailers(w *Writer, code int) bool {
+	if r.trailers == nil || r.Settings.NoChunks || !w.X.Request.ProtoAtLeast(1, 1) || w.X.Request.Method == http.MethodHead ||
 		!message.BodyAllowed(code) {
 		return false
 	}
-	return getsAddedFields(code) || slices.ContainsFunc(f.trailers, func(h addHeader) bool { return h.always })
+	return getsAddedFields(code) || slices.ContainsFunc(r.trailers, func(h addHeader) bool { return h.always })
 }
 
 // announceTrailers makes the server send a trailer section, whose values follow.
-func (f *filters) announceTrailers(header http.Header) {
+func (r *Rules) announceTrailers(header http.Header) {
 	delete(header, "Content-Length")
-	for i := range f.trailers {
-		if name := http.TrailerPrefix + f.trailers[i].name; header[name] == nil {
+	for i := range r.trailers {
+		if name := http.TrailerPrefix + r.trailers[i].name; header[name] == nil {
 			header[name] = []string{}
 		}
 	}
 }
 
-func (f *filters) addTrailers(w *Writer) {
+func (r *Rules) addTrailers(w *Writer) {
 	header, isDefaultStatus := w.Header(), getsAddedFields(w.Status)
-	for i := range f.trailers {
-		field := &f.trailers[i]
+	for i := range r.trailers {
+		field := &r.trailers[i]
 		if !isDefaultStatus && !field.always {
 			continue
 		}

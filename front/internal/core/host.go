@@ -93,6 +93,9 @@ func (c *Compiler) host(from *conf.Host) *host {
 	if len(from.Names) > 0 {
 		h.name = strings.TrimPrefix(foldName(from.Names[0]), ".")
 	}
+	if from.ClientCerts != nil {
+		c.checkWord("client certificates", "Mode", from.ClientCerts.Mode, "optional", "optional_no_ca")
+	}
 	h.Certs = clientcert.New(from.ClientCerts)
 	for _, l := range from.Listen {
 		if l.TLSConfig != nil {
@@ -103,7 +106,6 @@ func (c *Compiler) host(from *conf.Host) *host {
 		Metric{"tare_responses_total", "Responses, by host and class of the status."},
 		Metric{"tare_request_duration_seconds", "Durations of requests, up to the end of the response."})
 	h.steps = c.steps(from.Steps)
-	c.explainHost(h)
 	c.location(&h.defaults, &conf.Location{Settings: from.Defaults, Pos: from.Pos})
 	c.locations(h, &h.locations, from.Locations, nil)
 	return h

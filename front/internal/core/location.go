@@ -282,7 +282,7 @@ func (c *Compiler) location(loc *Location, from *conf.Location) {
 		}
 	}
 	loc.isProxied = from.Proxy != nil
-	loc.observes = loc.Filters.observes || loc.isProxied && from.Proxy.Intercept
+	loc.observes = loc.isObserved || loc.isProxied && from.Proxy.Intercept
 	isBound := c.Options.Handler != nil || loc.isProxied && c.Options.Bound[string(from.Proxy.To)] != nil
 	if loc.deadline = loc.sendTimeout; isBound {
 		loc.deadline = loc.Settings.SendTimeout

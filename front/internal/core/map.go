@@ -87,13 +87,6 @@ func (c *Compiler) mapKind(of *conf.Map) MapKind {
 	return nil
 }
 
-func casePattern(m *conf.Map, from string) (source string, fold, ok bool) {
-	if m.Kind != "" {
-		return "", false, false
-	}
-	return CutPattern(from)
-}
-
 // cases compiles the cases of a map: strings, which are compared without regard to case, then names
 // with stars, then regular expressions.
 func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) MapLookup {
@@ -105,7 +98,7 @@ func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) MapLoo
 	exact, names := make(map[string]*Text), hostname.NewMap[*Text]()
 	var patterns []patternCase
 	for i, k := range m.Cases {
-		if source, fold, ok := casePattern(m, k.From); ok {
+		if source, fold, ok := CutPattern(k.From); ok {
 			patterns = append(patterns, patternCase{c.Pattern(what, source, fold), values[i]})
 			continue
 		}

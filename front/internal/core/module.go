@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/mediatype"
 )
 
 // Module is a feature outside of the core, and all that the core knows of it. Package front has the
@@ -31,11 +32,14 @@ type Slot int
 
 // Effect is what a module does with requests that some Settings apply to.
 type Effect struct {
-	Rules  any               // for the module itself; nil if it does nothing
-	Step   Step              // before the content
-	Head   func(w *Writer)   // changes the response's header, or adds a stage by it alone
-	Bodies []BodyFilter      // change the body
-	Log    func(x *Exchange) // after the response
+	Rules  any             // for the module itself; nil if it does nothing
+	Step   Step            // before the content
+	Head   func(w *Writer) // changes the response's header, or adds a stage by it alone
+	Bodies []BodyFilter    // change the body
+	Edits  *mediatype.Set  // the types of bodies whose text Bodies change; nil for none
+	// EditsAdded: Bodies also change bodies that are added to another response.
+	EditsAdded bool
+	Log        func(x *Exchange) // after the response
 }
 
 // Step is what a module does in a phase between rewrite and content.
@@ -66,7 +70,6 @@ func AddStep(all []Step, s Step) []Step {
 
 // effects compiles the modules' parts of the Settings.
 func (c *Compiler) effects(r *Rules) {
-	f := r.Filters
 	for at, m := range c.modules {
 		if m.Compile == nil {
 			continue
@@ -83,14 +86,19 @@ func (c *Compiler) effects(r *Rules) {
 			r.moduleSteps = AddStep(r.moduleSteps, e.Step)
 		}
 		if e.Head != nil {
-			f.byHead = append(f.byHead, e.Head)
+			r.byHead = append(r.byHead, e.Head)
 		}
-		f.byType = append(f.byType, e.Bodies...)
+		r.byType = append(r.byType, e.Bodies...)
+		if e.Edits != nil {
+			r.edited = append(r.edited, e.Edits)
+		}
+		if e.EditsAdded {
+			r.ofAdded = append(r.ofAdded, e.Bodies...)
+		}
 		if e.Log != nil {
 			r.logs = append(r.logs, e.Log)
 		}
 	}
-	f.observes = r.logs != nil
 }
 
 // ModuleRules returns what a module has compiled for the location, or nil.

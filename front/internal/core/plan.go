@@ -24,10 +24,9 @@ type Plan struct {
 	Options *Options
 	State   *State
 	Hosts   listenaddr.Table[hostGroup]
-	slots   int     // number of variables with slots
-	product string  // the name and version in error pages
-	Needs   needs   // what exchanges collect
-	counts  *counts // nil if nothing shows counts
+	slots   int    // number of variables with slots
+	product string // the name and version in error pages
+	Needs   needs  // what exchanges collect
 	errors  *errorlog.Log
 
 	Parts []any // what modules keep of the Config

@@ -31,7 +31,7 @@ func (w *Writer) TakesRawHeader(status int) bool {
 		x.InterceptsErrors && status >= http.StatusMultipleChoices:
 		return false
 	case x.Parent != nil, x.ErrorStatus != 0, w.Status != 0, w.WithheldStatus != 0, x.BodyStatus.Load() != 0,
-		x.Loc.Filters.NeedsHeader:
+		x.Loc.NeedsHeader:
 		return false
 	}
 	to, ok := w.ResponseWriter.(connection.RawSender)
@@ -47,11 +47,10 @@ func (w *Writer) WriteRawHeader(status int, head []byte, fields []http1.Field, _
 		return
 	}
 	w.Status, w.Raw = status, message.Head{Text: head, Fields: fields}
-	f := w.X.Loc.Filters
-	if f.AddsFields() {
-		f.ChangeHeader(w.X, w.Header(), status)
+	if r := w.X.Loc.Rules; r.AddsFields() {
+		r.ChangeHeader(w.X, w.Header(), status)
 	}
-	w.StartLimits(f)
+	w.StartLimits()
 	w.ResponseWriter.(connection.RawSender).WriteRawHeader(status, head, fields, nil) // see sentField
 }
 

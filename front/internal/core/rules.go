@@ -37,7 +37,17 @@ type Rules struct {
 	ofModules   []any // what modules have compiled, by slot; nil if no module does anything
 	moduleSteps []Step
 	logs        []func(x *Exchange) // of modules
-	Filters     *filters
+
+	fields          []addHeader
+	expires         *expires
+	trailers        []addHeader
+	byHead          []func(w *Writer) // of modules: change the header, and add stages by it alone
+	byType          []BodyFilter      // of modules, in the order in which they change the head, and noChunks
+	edited          []*mediatype.Set  // types of bodies that are edited
+	ofAdded         []BodyFilter      // of byType: also for bodies that are added to others
+	rate, rateAfter Text
+	isObserved      bool // responses are changed or observed
+	NeedsHeader     bool // a response's fields are read or replaced: heads do not pass as received
 
 	sendTimeout time.Duration // limits the time in which the client receives nothing
 }
@@ -55,7 +65,7 @@ func (c *Compiler) newRules(s *conf.Settings) *Rules {
 	c.checkWord("", "ModifiedSince", s.ModifiedSince, "before", "off")
 	c.checkWord("", "Linger", s.Linger, "always", "off")
 	c.checkWord("", "DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner")
-	r := &Rules{Settings: s, Filters: new(filters), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
+	r := &Rules{Settings: s, sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
 		MaxBody: cmp.Or(s.MaxBody, defaultMaxBody), bodyTimeout: cmp.Or(s.BodyTimeout, DefaultTimeout)}
 	if s.KeepAliveRequests > 0 || s.KeepAliveTime > 0 {
 		c.Plan.Needs |= needsConnection
@@ -66,7 +76,7 @@ func (c *Compiler) newRules(s *conf.Settings) *Rules {
 	}
 	r.errorPages = c.errorPages(s.ErrorPages)
 	c.effects(r)
-	c.filters(r.Filters, s)
+	c.filters(r)
 	r.errors = c.errorLog(s.ErrorLog)
 	r.isDebugged = r.errors.IsEnabled(errorlog.LevelDebug)
 	if s.BodyFile != "" && s.BodyDir != "" && c.Options.Explain == nil {
@@ -117,21 +127,14 @@ func (c *Compiler) checkWord(what, field, value string, valid ...string) {
 	}
 }
 
-// checkConfig rejects a Config without hosts, and unknown words, except those of locations,
-// rewrites and Settings, which are rejected where they are compiled.
+// checkConfig rejects a Config without hosts, and unknown words of log formats. Others are rejected
+// where they are compiled.
 func (c *Compiler) checkConfig() {
 	if len(c.Config.Hosts) == 0 {
 		c.Failf("no hosts: Config.Hosts needs at least one")
 	}
 	for _, f := range c.Config.LogFormats {
 		c.checkWord(fmt.Sprintf("log format %q", f.Name), "Escape", f.Escape, "json", "none")
-	}
-	for _, h := range c.Config.Hosts {
-		if certs := h.ClientCerts; certs != nil {
-			c.At(h.Pos, func() {
-				c.checkWord("client certificates", "Mode", certs.Mode, "optional", "optional_no_ca")
-			})
-		}
 	}
 }
 

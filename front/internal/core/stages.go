@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tarehq/tare/front/internal/mediatype"
 	"github.com/tarehq/tare/front/internal/message"
 )
 
@@ -58,36 +59,12 @@ type BodyFilter interface {
 // UnknownLength is that of a body whose end is not known.
 const UnknownLength = -1
 
-// setBodyFilters completes byType, which has the modules' filters in the order in which they change
-// the head.
-func (f *filters) setBodyFilters(withoutChunks bool) {
-	for _, b := range f.byType {
-		if e, ok := b.(editor); ok {
-			if f.editors = append(f.editors, e); e.ChangesAdded() {
-				f.ofAdded = append(f.ofAdded, e)
-			}
-		}
-	}
-	if f.noChunks = withoutChunks; withoutChunks {
-		f.byType = append(f.byType, noChunks{})
-	}
-}
-
-// editor is a BodyFilter that changes text.
-type editor interface {
-	BodyFilter
-	// Edits reports whether bodies of a type are changed.
-	Edits(contentType string) bool
-	// ChangesAdded reports whether it also changes bodies that are added to another response.
-	ChangesAdded() bool
-}
-
 // EditsBody reports whether responses of some type are edited, so that their length changes.
-func (x *Exchange) EditsBody() bool { return x.Loc.Filters.editors != nil }
+func (r *Rules) EditsBody() bool { return r.edited != nil }
 
 // edits reports whether responses of a type are edited.
-func (f *filters) edits(contentType string) bool {
-	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.Edits(contentType) })
+func (r *Rules) edits(contentType string) bool {
+	return slices.ContainsFunc(r.edited, func(s *mediatype.Set) bool { return s.Contains(contentType) })
 }
 
 // startByType starts those of some filters that apply to a response whose header is complete. If

@@ -47,23 +47,11 @@ const (
 
 // AllVariables returns the variables with fixed names, those of modules included.
 func AllVariables(product string, modules []Module) map[string]KnownVariable {
-	all := make(map[string]KnownVariable)
-	for _, rows := range []map[string]KnownVariable{
-		requestVariables(), clientVariables(), processVariables(product),
-	} {
-		maps.Copy(all, rows)
-	}
-	for at, m := range modules {
-		if m.Variables != nil {
-			maps.Copy(all, m.Variables(Slot(at)))
-		}
-	}
-	return all
-}
-
-func requestVariables() map[string]KnownVariable {
 	setArgs := func(x *Exchange, value string) { x.Args, x.URIChanged = value, true }
-	return map[string]KnownVariable{
+	constant := func(s string) Variable { return func(*Exchange) string { return s } }
+	hostname, _ := os.Hostname() // without one it is empty
+	_, version, _ := strings.Cut(product, "/")
+	all := map[string]KnownVariable{
 		"host":            {Get: (*Exchange).HostOrServerName, IsSet: AlwaysSet},
 		"uri":             {Get: func(x *Exchange) string { return x.Path }, IsSet: AlwaysSet},
 		"document_uri":    {Get: func(x *Exchange) string { return x.Path }, IsSet: AlwaysSet},
@@ -90,11 +78,7 @@ func requestVariables() map[string]KnownVariable {
 		"body_bytes_sent": {Get: BodyBytesSent, AppendTo: appendBodyBytes},
 		"bytes_sent":      {Get: bytesSent},
 		"limit_rate":      {Get: limitRate, Set: setLimitRate},
-	}
-}
 
-func clientVariables() map[string]KnownVariable {
-	return map[string]KnownVariable{
 		"server_name": {Get: func(x *Exchange) string { return x.Host.name }, IsSet: AlwaysSet},
 		"server_port": {Get: serverPort},
 		"server_addr": {Get: serverAddr},
@@ -114,14 +98,7 @@ func clientVariables() map[string]KnownVariable {
 		"connection_requests": ofConnection(func(u *connUse) string { return strconv.Itoa(u.requests) }),
 		"connection_time":     ofConnection(func(u *connUse) string { return Seconds(time.Since(u.info.Opened())) }),
 		"pipe":                {Get: func(*Exchange) string { return "." }}, // pipelining is not reported
-	}
-}
 
-func processVariables(product string) map[string]KnownVariable {
-	constant := func(s string) Variable { return func(*Exchange) string { return s } }
-	hostname, _ := os.Hostname() // without one it is empty
-	_, version, _ := strings.Cut(product, "/")
-	return map[string]KnownVariable{
 		"hostname":      {Get: constant(hostname)},
 		"nginx_version": {Get: constant(version)},
 		"pid":           {Get: constant(strconv.Itoa(os.Getpid()))},
@@ -129,6 +106,12 @@ func processVariables(product string) map[string]KnownVariable {
 		"time_local":    {Get: func(x *Exchange) string { return x.Plan.State.LogBuffers.Local(time.Now()) }},
 		"time_iso8601":  {Get: func(*Exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") }},
 	}
+	for at, m := range modules {
+		if m.Variables != nil {
+			maps.Copy(all, m.Variables(Slot(at)))
+		}
+	}
+	return all
 }
 
 // when returns a variable that has a text if a condition holds, and is empty otherwise.

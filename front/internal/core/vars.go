@@ -111,9 +111,6 @@ func (c *Compiler) known(name string) (KnownVariable, bool) {
 func (c *Compiler) Use(n needs) {
 	c.TextNeeds |= n
 	c.Plan.Needs |= n
-	if n&NeedsCounts != 0 {
-		c.Plan.counts = &c.State.Counts
-	}
 }
 
 // SlotOf returns the slot of a variable, and makes one if needed.
@@ -156,7 +153,7 @@ func (c *Compiler) declare() {
 		c.declareVariable("map", name)
 		c.maps[name], c.Assigned[name] = &mapping{from: m, slot: c.Slots[name]}, true
 		for _, k := range m.Cases {
-			if source, fold, ok := casePattern(m, k.From); ok {
+			if source, fold, ok := CutPattern(k.From); ok && m.Kind == "" {
 				c.declareGroups("map $"+name, source, fold)
 			}
 		}
@@ -184,6 +181,9 @@ func (c *Compiler) declarePlace(p places.Place) {
 			c.declareGroups("location", l.Path, l.Match == "~*")
 		}
 		c.declareProxy(l.Proxy)
+		if l.Status || l.Metrics {
+			c.Plan.Needs |= NeedsCounts
+		}
 	}
 	if auth := p.Settings.AuthRequest; auth != nil {
 		for _, s := range auth.Set { // they are not set until the subrequest has ended

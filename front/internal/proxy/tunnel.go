@@ -37,7 +37,7 @@ func (p *proxy) tunnel(x *core.Exchange, resp *http.Response) core.Outcome {
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
 	delete(header, "Content-Length")
-	x.Loc.Filters.ChangeHeader(x, header, resp.StatusCode)
+	x.Loc.ChangeHeader(x, header, resp.StatusCode)
 	if x.Response.SwitchBytes, err = writeSwitchingProtocols(nc, sendTimeout, header); err != nil {
 		return core.Responded // the client has gone
 	}

@@ -98,7 +98,7 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 		x.Response.Header()["Content-Type"] = []string{f.types.TypeOf(x.Path)}
 	}
 	contentType := ""
-	if x.EditsBody() { // otherwise it need not be known
+	if x.Loc.EditsBody() { // otherwise it need not be known
 		contentType = f.types.TypeOf(x.Path)
 	}
 	r := x.WithConditions(fileRequest(x), contentType)

@@ -34,7 +34,7 @@ func compileAddition(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Ef
 		}
 	}
 	a := &addition{mediatype.NewSet(s.AddTypes)}
-	return core.Effect{Rules: a, Bodies: []core.BodyFilter{a}}
+	return core.Effect{Rules: a, Bodies: []core.BodyFilter{a}, Edits: &a.types}
 }
 
 // MayApply implements BodyFilter. nginx also adds bodies to encoded ones, which no client can
@@ -57,12 +57,6 @@ func (a *addition) Start(w *core.Writer, contentType string, _ int64) {
 		w.Stages[core.AdditionStage] = &addedBodies{w: w}
 	}
 }
-
-// Edits implements editor.
-func (a *addition) Edits(contentType string) bool { return a.types.Contains(contentType) }
-
-// ChangesAdded implements editor.
-func (a *addition) ChangesAdded() bool { return false }
 
 type addedBodies struct {
 	core.PlainStage

@@ -45,7 +45,8 @@ func compileSubFilter(c *core.Compiler, settings *conf.Settings, _ core.Slot) (e
 	if !varies {
 		out.matcher = replace.NewMatcher(fixed)
 	}
-	return core.Effect{Rules: out, Bodies: []core.BodyFilter{out}}
+	// as in nginx a body is searched before it is added
+	return core.Effect{Rules: out, Bodies: []core.BodyFilter{out}, Edits: &out.types, EditsAdded: true}
 }
 
 // MayApply implements BodyFilter. nginx also searches encoded bodies, where matches are accidental.
@@ -109,9 +110,3 @@ type replaceStage struct {
 type subOutput struct{ w *core.Writer }
 
 func (t subOutput) Write(p []byte) (int, error) { return t.w.Pass(core.SubStage+1, p) }
-
-// Edits implements editor.
-func (s *subFilter) Edits(contentType string) bool { return s.types.Contains(contentType) }
-
-// ChangesAdded implements editor: as in nginx the body is searched before it is added.
-func (s *subFilter) ChangesAdded() bool { return true }

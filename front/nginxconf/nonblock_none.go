@@ -1,5 +1,0 @@
-//go:build !unix
-
-package nginxconf
-
-const nonblock = 0
