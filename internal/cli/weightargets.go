@@ -22,17 +22,6 @@ type targetRows struct {
 	isPart     bool // there are other rows
 }
 
-func findTargets(root string, full bool) (all []targetRows, err error) {
-	experiments, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range experiments {
-		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(full)})
-	}
-	return all, nil
-}
-
 // weighTargets measures the project's targets, or the rows that --only names. With --check, a
 // missed target is an error.
 func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
@@ -43,9 +32,13 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return err
 	}
-	all, err := findTargets(w.root, flags.run.Full)
+	experiments, err := lab.ReadExperiments(filepath.Join(w.root, "experiments", lab.TargetsDir))
 	if err != nil {
 		return weighError(err)
+	}
+	var all []targetRows
+	for _, e := range experiments {
+		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(flags.run.Full)})
 	}
 	if flags.list {
 		listTargets(env, all)
