@@ -82,20 +82,23 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		return usageError(errors.New("no experiment repeats a write-up: name an experiment"))
 	}
 	s := &series{started: time.Now(), of: len(all)}
-	var folder lab.Folder
-	if !flags.prepare {
-		o := lab.Options{Results: w.results, Out: flags.outDir(env), Reports: []string{seriesFile}}
-		if folder, err = o.NewFolder(s.started); err != nil {
-			return weighError(err)
-		}
-		s.dir = folder.Path
+	folder, err := flags.folder(env, w, s.started, seriesFile)
+	if err != nil {
+		return weighError(err)
 	}
+	s.dir = folder.Path
 	for i, e := range all {
 		if !flags.prepare {
 			fmt.Fprintf(env.Stdout, "== %s (%d of %d): %s\n\n", e.Name, i+1, len(all), e.Title)
 		}
 		began := time.Now()
-		a, err := weighListed(ctx, env, e, *flags, s.dir)
+		of := *flags
+		if e.Kind == lab.Benchmarks {
+			if dropped := of.dropServerFlags(); len(dropped) > 0 {
+				fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.Name, strings.Join(dropped, ", "))
+			}
+		}
+		a, err := weighIn(ctx, env, s.dir, of, e.Name, []string{e.Name})
 		if a != nil {
 			fmt.Fprintln(env.Stdout)
 		}
@@ -128,19 +131,23 @@ func (f *weighFlags) outDir(env Env) string {
 	return env.path(f.out)
 }
 
-// weighListed runs one of the experiments with its results in a subfolder of dir. It returns nil
+// folder makes the folder for the results of several experiments, unless they are only prepared.
+func (f *weighFlags) folder(env Env, w *workspace, started time.Time, reports ...string) (lab.Folder, error) {
+	if f.prepare {
+		return lab.Folder{}, nil
+	}
+	o := lab.Options{Results: w.results, Out: f.outDir(env), Reports: reports}
+	return o.NewFolder(started)
+}
+
+// weighIn runs one of several experiments with its results in a subfolder of dir. It returns nil
 // results if nothing was started.
-func weighListed(ctx context.Context, env Env, e *lab.Experiment, flags weighFlags,
-	dir string) (*report.Report, error) {
+func weighIn(ctx context.Context, env Env, dir string, flags weighFlags, experiment string,
+	words []string) (*report.Report, error) {
 	if dir != "" {
-		flags.out = filepath.Join(dir, e.Name)
+		flags.out = filepath.Join(dir, filepath.Base(experiment))
 	}
-	if e.Kind == lab.Benchmarks {
-		if dropped := flags.dropServerFlags(); len(dropped) > 0 {
-			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.Name, strings.Join(dropped, ", "))
-		}
-	}
-	o, err := flags.options(env, e.Name, nil, []string{e.Name})
+	o, err := flags.options(env, experiment, nil, words)
 	if err != nil {
 		return nil, usageError(err)
 	}

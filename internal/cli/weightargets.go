@@ -22,17 +22,6 @@ type targetRows struct {
 	isPart     bool // there are other rows
 }
 
-func findTargets(root string, full bool) (all []targetRows, err error) {
-	experiments, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range experiments {
-		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(full)})
-	}
-	return all, nil
-}
-
 // weighTargets measures the project's targets, or the rows that --only names. With --check, a
 // missed target is an error.
 func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
@@ -43,9 +32,13 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return err
 	}
-	all, err := findTargets(w.root, flags.run.Full)
+	experiments, err := lab.ReadExperiments(filepath.Join(w.root, "experiments", lab.TargetsDir))
 	if err != nil {
 		return weighError(err)
+	}
+	var all []targetRows
+	for _, e := range experiments {
+		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(flags.run.Full)})
 	}
 	if flags.list {
 		listTargets(env, all)
@@ -55,12 +48,9 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return usageError(err)
 	}
-	var folder lab.Folder
-	if !flags.prepare {
-		o := lab.Options{Results: w.results, Out: flags.outDir(env)}
-		if folder, err = o.NewFolder(time.Now()); err != nil {
-			return weighError(err)
-		}
+	folder, err := flags.folder(env, w, time.Now())
+	if err != nil {
+		return weighError(err)
 	}
 	var missed []string
 	var failed error
@@ -131,10 +121,6 @@ func selectRows(all []targetRows, patterns []string) (selected []targetRows, err
 
 // weighRows measures rows of one experiment, with its results in a subfolder of dir.
 func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir string) (*report.Report, error) {
-	name := filepath.Join(lab.TargetsDir, s.experiment)
-	if dir != "" {
-		flags.out = filepath.Join(dir, s.experiment)
-	}
 	words := []string{lab.TargetsDir}
 	flags.run.Only, flags.run.Scenarios = nil, s.rows
 	if s.isPart {
@@ -142,9 +128,5 @@ func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir
 	}
 	isSet := flags.isSet
 	flags.isSet = func(name string) bool { return isSet(name) && name != "only" }
-	o, err := flags.options(env, name, nil, words)
-	if err != nil {
-		return nil, usageError(err)
-	}
-	return weighOne(ctx, env, o, &flags)
+	return weighIn(ctx, env, dir, flags, filepath.Join(lab.TargetsDir, s.experiment), words)
 }

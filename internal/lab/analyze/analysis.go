@@ -119,11 +119,9 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 			row.Failures = append(row.Failures, r.Failure)
 		}
 	}
-	for _, r := range blocks {
-		if r != nil {
-			row.Trials++
-			row.Busy = max(row.Busy, r.Load.Generator.Busy)
-		}
+	for _, r := range row.measured() {
+		row.Trials++
+		row.Busy = max(row.Busy, r.Load.Generator.Busy)
 	}
 	if row.Trials == 0 {
 		return row, len(row.Failures) > 0

@@ -62,16 +62,13 @@ func target(run *sample.Run, t sample.Target) TargetResult {
 func pairOf(run *sample.Run, c sample.Condition, t sample.Target) (of, than []*sample.Record) {
 	entrant, reference := run.Entrant(t.Contender), run.Entrant(t.Reference)
 	if t.Metric.IsCounted() {
-		return countsPerBlock(run, entrant, c), countsPerBlock(run, reference, c)
+		isCount := func(r *sample.Record) bool {
+			return r.Attribution != nil && r.Attribution.Calls != nil && r.Failure == "" && r.Block > 0
+		}
+		return inBlocks(run, entrant, c, isCount), inBlocks(run, reference, c, isCount)
 	}
 	of = perBlock(run, entrant, c)
 	return of, recordsLike(run, reference, c, of)
-}
-
-func countsPerBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
-	return inBlocks(run, e, c, func(r *sample.Record) bool {
-		return r.Attribution != nil && r.Attribution.Calls != nil && r.Failure == "" && r.Block > 0
-	})
 }
 
 func (r *TargetResult) compare(of, than []*sample.Record) {
@@ -147,16 +144,14 @@ func changes(run *sample.Run, t *Table) (all []Change) {
 	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
 		return nil
 	}
-	after := perBlock(run, second.Entrant, t.Condition)
+	after := second.blocks
 	before := recordsLike(run, first.Entrant, t.Condition, after)
 	for _, m := range sample.Metrics() {
 		c := Change{Metric: m}
 		if m == sample.Errors {
 			var ended uint64
-			for _, r := range after {
-				if r != nil {
-					c.Count, ended = c.Count+r.Load.Errors.Total(), ended+r.Load.Ended()
-				}
+			for _, r := range second.measured() {
+				c.Count, ended = c.Count+r.Load.Errors.Total(), ended+r.Load.Ended()
 			}
 			c.ErrorShare = float64(c.Count) / float64(max(1, ended))
 		} else {

@@ -80,18 +80,12 @@ func Read(name string) (*Run, error) {
 		return nil, err
 	}
 	defer journal.Close()
-	run, err := parse(file, b)
-	if err != nil {
-		return nil, err
-	}
-	if err := run.readJournal(bufio.NewReader(journal)); err != nil {
-		return nil, fmt.Errorf("%s:%w", journal.Name(), err)
-	}
-	return run, nil
+	return parse(file, b, bufio.NewReader(journal), journal.Name()+":")
 }
 
-// parse returns the run of a run.json, without records.
-func parse(name string, text []byte) (*Run, error) {
+// parse returns the run of a run.json with the records of its journal. at precedes the number of
+// the journal's line in errors.
+func parse(name string, text []byte, journal *bufio.Reader, at string) (*Run, error) {
 	run := new(Run)
 	if err := json.Unmarshal(text, run); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -101,6 +95,9 @@ func parse(name string, text []byte) (*Run, error) {
 	}
 	if run.Seconds == 0 {
 		run.Warnings = append(run.Warnings, "the run was killed: the report covers the trials until then")
+	}
+	if err := run.readJournal(journal); err != nil {
+		return nil, fmt.Errorf("%s%w", at, err)
 	}
 	return run, nil
 }
@@ -206,12 +203,5 @@ func readPacked(name string) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	run, err := parse(name, first)
-	if err != nil {
-		return nil, err
-	}
-	if err := run.readJournal(lines); err != nil {
-		return nil, fmt.Errorf("%s: record %w", name, err)
-	}
-	return run, nil
+	return parse(name, first, lines, name+": record ")
 }
