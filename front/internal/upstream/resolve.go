@@ -106,8 +106,12 @@ type lookup struct {
 	err  error // set when done is closed
 }
 
-// await waits for the result of a lookup, or until ctx ends.
+// await waits for the result of a lookup, or until ctx ends. l is nil if none was
+// started; of those whose error counts, only a closed group starts none.
 func (l *lookup) await(ctx context.Context) error {
+	if l == nil {
+		return errors.New("the group is closed")
+	}
 	select {
 	case <-l.done:
 		return l.err
@@ -183,11 +187,8 @@ func (n *names) start() error {
 func (g *Group) Await(ctx context.Context) {
 	n := &g.names
 	for i := range n.hosts {
-		if !n.hosts[i].follows || n.addresses(i) != nil {
-			continue
-		}
-		if l := n.startLookup(i, true); l != nil {
-			_ = l.await(ctx)
+		if n.hosts[i].follows && n.addresses(i) == nil {
+			_ = n.startLookup(i, true).await(ctx)
 		}
 	}
 }
@@ -315,11 +316,8 @@ func (n *names) refresh(ctx context.Context) {
 	defer cancel()
 	var all []*lookup
 	for i := range n.hosts {
-		if !n.hosts[i].follows {
-			continue
-		}
-		if l := n.startLookup(i, false); l != nil {
-			all = append(all, l)
+		if n.hosts[i].follows {
+			all = append(all, n.startLookup(i, false))
 		}
 	}
 	for _, l := range all {
@@ -341,27 +339,18 @@ func (g *Group) Renew(ctx context.Context) error {
 		known, isDue := len(h.addresses) > 0, time.Until(h.expires) <= 0
 		isLate := h.lookup != nil && time.Since(h.began) > refreshTime
 		n.mu.Unlock()
-		if known && (!isDue || isLate) {
-			continue
-		}
-		if err := n.wait(ctx, i, known); err != nil && !known {
-			return err
+		switch {
+		case !known:
+			if err := n.startLookup(i, false).await(ctx); err != nil {
+				return err
+			}
+		case isDue && !isLate:
+			brief, cancel := context.WithTimeout(ctx, refreshTime)
+			_ = n.startLookup(i, false).await(brief)
+			cancel()
 		}
 	}
 	return nil
-}
-
-func (n *names) wait(ctx context.Context, i int, briefly bool) error {
-	l := n.startLookup(i, false)
-	if l == nil {
-		return errors.New("the group is closed")
-	}
-	if briefly {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, refreshTime)
-		defer cancel()
-	}
-	return l.await(ctx)
 }
 
 func (n *names) addresses(i int) []string {
