@@ -107,7 +107,7 @@ type RawSender interface {
 	// WriteRawHeader is WriteHeader with further fields, sent before those of the Header: offsets
 	// into a head that http1 has parsed. What describes the framing or the connection is decided as
 	// for other responses. It detects no content type, and keeps neither head nor fields. later,
-	// unless it is nil, adds the fields to the Header if a handler asks for that afterwards.
+	// unless it is nil, adds the fields to the Header if that is read afterwards.
 	WriteRawHeader(code int, head []byte, fields []http1.Field, later HeaderAdder)
 }
 
