@@ -78,7 +78,7 @@ func (u *Upgrader) serveUntil(first, second context.Context) error {
 			u.notify(sdnotify.Watchdog)
 			continue
 		case <-u.done:
-			return u.drain(first, second)
+			return u.drain(second, first.Done())
 		case err = <-failed:
 		case <-first.Done():
 		case <-u.stop:
@@ -97,10 +97,10 @@ func (u *Upgrader) end(second context.Context) error {
 	isReplaced := u.state == replaced
 	u.mu.Unlock()
 	if isReplaced {
-		return u.drain(nil, second)
+		return u.drain(second, nil)
 	}
 	u.notify(sdnotify.Stopping)
-	err := u.drain(nil, second)
+	err := u.drain(second, nil)
 	if path := u.options.PIDFile; path != "" {
 		err = errors.Join(err, removePID(path))
 	}
@@ -129,9 +129,9 @@ func (u *Upgrader) startServers() <-chan error {
 
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 
-// drain finishes all requests, or closes the connections when ctx ends. If idle is not nil, idle
-// connections stay open for IdleGrace, or until idle ends.
-func (u *Upgrader) drain(idle, ctx context.Context) error {
+// drain finishes all requests, or closes the connections when ctx ends. If hurry is not nil, idle
+// connections stay open for IdleGrace, or until hurry is closed.
+func (u *Upgrader) drain(ctx context.Context, hurry <-chan struct{}) error {
 	if u.options.DrainTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, u.options.DrainTimeout)
@@ -141,8 +141,8 @@ func (u *Upgrader) drain(idle, ctx context.Context) error {
 	servers := slices.Clone(u.servers)
 	u.mu.Unlock()
 	u.isEnding.Store(true)
-	if idle != nil && u.options.IdleGrace > 0 {
-		u.retire(ctx, servers, idle.Done())
+	if hurry != nil && u.options.IdleGrace > 0 {
+		u.retire(ctx, servers, hurry)
 	}
 	defer u.closeSockets()
 	return u.shutdown(ctx, servers)
@@ -150,7 +150,7 @@ func (u *Upgrader) drain(idle, ctx context.Context) error {
 
 // retire makes every connection end after its next response, accepts no more of them, and waits
 // until none is left or IdleGrace has passed.
-func (u *Upgrader) retire(ctx context.Context, servers []Server, ended <-chan struct{}) {
+func (u *Upgrader) retire(ctx context.Context, servers []Server, hurry <-chan struct{}) {
 	for _, s := range servers {
 		if s, ok := s.(interface{ Retire() }); ok {
 			s.Retire()
@@ -166,7 +166,7 @@ func (u *Upgrader) retire(ctx context.Context, servers []Server, ended <-chan st
 		case <-check.C:
 		case <-grace.C:
 			return
-		case <-ended:
+		case <-hurry:
 			return
 		case <-ctx.Done():
 			return

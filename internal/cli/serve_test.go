@@ -289,7 +289,7 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 		if c.twice {
 			awaitRefusal(t, s.address())
 			testkit.WaitFor(t, "the abort", func() bool {
-				_ = s.cmd.Process.Signal(c.sig) // it may have ended
+				_ = s.cmd.Process.Signal(c.sig)    // it may have ended
 				time.Sleep(500 * time.Millisecond) // package interrupt takes repeated signals for one
 				return strings.Contains(s.stderr(), "requests were aborted")
 			})

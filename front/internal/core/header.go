@@ -202,8 +202,8 @@ func expiresAt(e grammar.Expiry, now time.Time, modified bool, header http.Heade
 
 // addsTrailers reports whether a response with a status gets added trailer fields.
 func (r *Rules) addsTrailers(w *Writer, code int) bool {
-	if r.trailers == nil || r.Settings.NoChunks || !w.X.Request.ProtoAtLeast(1, 1) || w.X.Request.Method == http.MethodHead ||
-		!message.BodyAllowed(code) {
+	if r.trailers == nil || r.Settings.NoChunks || !w.X.Request.ProtoAtLeast(1, 1) ||
+		w.X.Request.Method == http.MethodHead || !message.BodyAllowed(code) {
 		return false
 	}
 	return getsAddedFields(code) || slices.ContainsFunc(r.trailers, func(h addHeader) bool { return h.always })
