@@ -42,6 +42,7 @@ type run struct {
 
 	drainedSlices   chan Slice           // from a Session's workers when they are drained; nil in a Run
 	drainSeq        atomic.Int64         // number of drains so far
+	lateDrain       atomic.Int64         // drainSeq of the drain that has lasted for drainPatience
 	running         sync.WaitGroup       // the workers' goroutines
 	parts           chan unpackedSecond  // from the workers
 	spareHistograms chan *hist.Histogram // for the workers, emptied

@@ -103,8 +103,10 @@ func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
 	// The phase comes first: a worker that sees the new number reports that it is drained, and must
 	// not begin a slice after that.
 	s.run.phase.Store(int32(draining))
-	s.run.drainSeq.Add(1)
+	seq := s.run.drainSeq.Add(1)
 	s.run.wakeAll()
+	late := time.NewTimer(drainPatience)
+	defer late.Stop()
 	// A worker passes what it has counted before it reports that it is drained.
 	for left := len(s.run.workers); left > 0 || len(s.run.parts) > 0; {
 		select {
@@ -115,6 +117,9 @@ func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
 			left--
 		case p := <-s.run.parts:
 			s.run.merge(&p)
+		case <-late.C:
+			s.run.lateDrain.Store(seq)
+			s.run.wakeAll()
 		case <-ctx.Done():
 			s.interrupted = true
 			return sum, ctx.Err()
@@ -165,7 +170,6 @@ func (w *worker) updatePause() bool {
 	case p == draining && !w.paused:
 		w.paused, w.started = true, false
 		w.now = w.nanos()
-		w.pausedAt = w.now
 		w.endPacing()
 	}
 	// A worker that did not run for a whole slice missed its phase. It still has to report for this
@@ -180,15 +184,15 @@ func (w *worker) updatePause() bool {
 		w.run.drainedSlices <- Slice{Requests: t.Requests - was.Requests, Errors: w.reported.Errors - was.Errors,
 			Due: t.Due - was.Due}
 	}
-	if w.paused && !w.drained && w.nanos()-w.pausedAt > int64(drainPatience) {
+	if w.paused && w.run.lateDrain.Load() == drain {
 		w.closeIdle()
 	}
 	return w.drained
 }
 
-// drainPatience is how long a worker waits for the last responses before it closes its idle
-// connections. A server with one process may wait for the request of one of them, and meanwhile
-// serve no other.
+// drainPatience is how long a drain may take before all workers close their idle connections, also
+// those that are drained. A server with few processes may wait for the requests of these, and
+// meanwhile serve no other.
 const drainPatience = time.Second
 
 func (w *worker) closeIdle() {

@@ -109,34 +109,37 @@ func slicesUntilResponse(t *testing.T, session *load.Session) {
 }
 
 // A server with one process waits for a request on an idle connection, and the slice for a response
-// on another one. The idle one is closed, so that the server serves the other.
+// on another one, perhaps of another thread. The idle one is closed, so that the server serves the
+// other.
 func TestDrainFreesServerOfOneProcess(t *testing.T) {
 	testkit.Long(t, "it waits for a second")
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	second := make(chan bool)
-	wait := testkit.Accept(l, func(n int, c net.Conn) {
-		if n == 0 {
-			<-second
-		}
-		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		}
-		if n == 1 {
-			close(second)
-		}
-	})
-	defer wait()
-	defer l.Close()
-	session := testkit.Value(load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String(), Connections: 2,
-		Threads: 1, Pace: load.Constant(8), Timeout: patience}))(t)
-	defer session.Close()
-	testkit.WaitFor(t, "a response", func() bool { // a request need not be due within a slice
-		got, err := session.Slice(t.Context(), 100*time.Millisecond, true)
-		if err != nil || got.Errors != 0 || got.Drained > patience/2 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		return got.Requests > 0
-	})
+	for _, threads := range []int{1, 2} {
+		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+		second := make(chan bool)
+		wait := testkit.Accept(l, func(n int, c net.Conn) {
+			if n == 0 {
+				<-second
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			}
+			if n == 1 {
+				close(second)
+			}
+		})
+		session := testkit.Value(load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String(), Connections: 2,
+			Threads: threads, Pace: load.Constant(8), Timeout: patience}))(t)
+		testkit.WaitFor(t, "a response", func() bool { // a request need not be due within a slice
+			got, err := session.Slice(t.Context(), 100*time.Millisecond, true)
+			if err != nil || got.Errors != 0 || got.Drained > patience/2 {
+				t.Fatalf("%d threads: %+v, %v", threads, got, err)
+			}
+			return got.Requests > 0
+		})
+		session.Close()
+		l.Close()
+		wait()
+	}
 }
 
 func TestOpenFailsWithoutAServer(t *testing.T) {

@@ -53,8 +53,7 @@ type worker struct {
 	started      bool    // requests may be sent
 	cpuAtStart   cpuTime // CPU time of the thread when counting began
 	nextSweep    int64
-	paused       bool // between two slices: no request may begin
-	pausedAt     int64
+	paused       bool      // between two slices: no request may begin
 	drained      bool      // paused, and no request is in flight
 	nextReopen   int       // conns[nextReopen:] were not checked since the slice began
 	failed       connQueue // connections to reopen
