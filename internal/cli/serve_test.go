@@ -288,10 +288,17 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 		s.signal(c.sig)
 		if c.twice {
 			awaitRefusal(t, s.address())
-			testkit.WaitFor(t, "the abort", func() bool {
-				_ = s.cmd.Process.Signal(c.sig)    // it may have ended
-				time.Sleep(500 * time.Millisecond) // package interrupt takes repeated signals for one
-				return strings.Contains(s.stderr(), "requests were aborted")
+			// Package interrupt takes repeated signals for one, and a third one ends the process.
+			time.Sleep(300 * time.Millisecond)
+			testkit.WaitFor(t, "the abort", func() (hasAborted bool) {
+				_ = s.cmd.Process.Signal(c.sig)
+				for range 500 {
+					if hasAborted = strings.Contains(s.stderr(), "requests were aborted"); hasAborted {
+						break
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				return hasAborted
 			})
 		}
 		if c.code == 0 {

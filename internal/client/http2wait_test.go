@@ -153,6 +153,7 @@ func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
 					if cancel(); err == nil {
 						t.Errorf("request %d: %q", i, text)
 					}
+					synctest.Wait() // the connection knows that the request was abandoned
 				}
 				began := time.Now()
 				for range 2 {
