@@ -58,7 +58,7 @@ func newScope(outer *scope, level string, block []*syntax.Directive) *scope {
 }
 
 // mark returns a bit for a name. A location looks for hundreds of names that no block around it
-// has; a mark that is missing saves the search, and 8 % of a check's time.
+// has. A mark that is missing saves the search. No name is empty.
 func mark(name string) uint64 {
 	n := len(name)
 	return 1 << ((n*29 + int(name[n-1])*7 + int(name[n/2])*13 + int(name[0])) % 64)

@@ -33,7 +33,7 @@ type Writer struct {
 	http.ResponseWriter
 	X              *Exchange
 	Status         int          // of the response; 0 until it has one
-	Raw            message.Head // that is sent as it is; none for others
+	Raw            message.Head // of the response, if that is sent as it is
 	Sent           int64        // bytes of the body that were written to the server
 	WithheldStatus int          // the status of a response that an error page replaces, else 0
 	IsBypassed     bool         // a bound handler writes to the ResponseWriter itself

@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// The head of an upstream's response, or of one that is stored, passes as it is, with the order and
-// spelling of its fields, unless something has to see it as an http.Header:
+// The head of an upstream's response, of one that is stored, or of a file passes as it is, with the
+// order and spelling of its fields, unless something has to see it as an http.Header:
 //
 //	the server     sends no such head, such as net/http's
 //	the request    is a subrequest, an error page, or has fields of an earlier response
@@ -39,7 +39,8 @@ func (w *Writer) TakesRawHeader(status int) bool {
 }
 
 // WriteRawHeader implements connection.RawSender. If the request's body has meanwhile turned out to
-// be invalid, an error page replaces the response.
+// be invalid, an error page replaces the response. The head is never added to the Header: only modules
+// of the front have this writer, and they read what it sends by sentField.
 func (w *Writer) WriteRawHeader(status int, head []byte, fields []http1.Field, _ connection.HeaderAdder) {
 	if w.X.BodyStatus.Load() != 0 {
 		w.Raw = message.Head{}

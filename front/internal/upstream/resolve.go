@@ -106,8 +106,8 @@ type lookup struct {
 	err  error // set when done is closed
 }
 
-// await waits for the result of a lookup, or until ctx ends. l is nil if none was
-// started; of those whose error counts, only a closed group starts none.
+// await waits for the result of a lookup, or until ctx ends. l is nil if none was started: the group
+// is closed, or the caller does not need the error.
 func (l *lookup) await(ctx context.Context) error {
 	if l == nil {
 		return errors.New("the group is closed")
