@@ -93,6 +93,7 @@ type host struct {
 
 	addresses []string
 	known     *[]netip.Addr // of the State; nil without Resolve
+	wasKnown  bool          // an earlier configuration has resolved it
 	expires   time.Time
 	timer     *time.Timer   // starts a lookup when they expire; nil without one
 	began     time.Time     // of the last lookup
@@ -148,7 +149,7 @@ func (n *names) begin(g *Group, o Options) error {
 	for i := range hosts {
 		if h := &hosts[i]; h.follows {
 			h.known = g.state.names.acquire(h.name)
-			h.addresses = h.withPort(*h.known)
+			h.addresses, h.wasKnown = h.withPort(*h.known), *h.known != nil
 		}
 	}
 	g.state.mu.Unlock()
@@ -187,7 +188,7 @@ func (n *names) start() error {
 func (g *Group) Await(ctx context.Context) {
 	n := &g.names
 	for i := range n.hosts {
-		if n.hosts[i].follows && n.addresses(i) == nil {
+		if h := &n.hosts[i]; h.follows && !h.wasKnown {
 			_ = n.startLookup(i, true).await(ctx)
 		}
 	}
@@ -229,6 +230,11 @@ func (n *names) startLookup(i int, ifExpired bool) *lookup {
 		}
 		ips, valid, err := n.find(h)
 		l.err = n.finish(i, ips, valid, err)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if h.lookup = nil; h.timer != nil && !n.isClosed {
+			h.timer.Reset(time.Until(h.expires))
+		}
 	})
 	return l
 }
@@ -271,7 +277,7 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 	addresses := h.withPort(ips)
 	n.mu.Lock()
 	hasFailed, hasAddresses, changed := h.failures > 0, len(h.addresses) > 0, false
-	if h.lookup = nil; err != nil {
+	if err != nil {
 		h.failures = min(max(2*h.failures, minLookupInterval), n.options.FailureInterval)
 		h.expires = time.Now().Add(h.failures)
 	} else {
@@ -284,9 +290,6 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 			valid = systemValid
 		}
 		h.expires = time.Now().Add(max(valid, minLookupInterval))
-	}
-	if h.timer != nil && !n.isClosed {
-		h.timer.Reset(time.Until(h.expires))
 	}
 	n.mu.Unlock()
 	switch {
