@@ -109,11 +109,15 @@ func (r *Rules) ChangeHeader(x *Exchange, header http.Header, code int) {
 		return
 	}
 	isDefaultStatus := getsAddedFields(code)
+	// a 416 has the fields of the 200 without such a range, such as those of CORS, but not its lifetime
+	isOutOfRange := code == http.StatusRequestedRangeNotSatisfiable && x.ErrorStatus == code &&
+		header["Content-Range"] != nil
 	if r.expires != nil && isDefaultStatus {
 		r.expires.set(x, header)
 	}
 	for i := range r.fields {
-		if field := &r.fields[i]; isDefaultStatus || field.always {
+		field := &r.fields[i]
+		if isDefaultStatus || field.always || isOutOfRange && !field.replace && field.name != "Cache-Control" {
 			field.add(x, header)
 		}
 	}
