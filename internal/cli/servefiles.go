@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -57,6 +58,11 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		options.NoHangup = false
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGQUIT, syscall.SIGUSR1) // as in runFront
+	if !plan.privilege.Chroot { // else the path is another one inside
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		go plan.warnIfReplaced(watching, root, env.Stderr)
+	}
 	return plan.explainError(server.Run(ctx, plan.config(root, listeners), options))
 }
 
@@ -80,6 +86,29 @@ func (p *servePlan) openDir() (*os.Root, error) {
 	}
 	root.Close()
 	return nil, err
+}
+
+// warnIfReplaced warns once if the path no longer leads to the served folder, which was opened once: the
+// process may not be allowed to open another one.
+func (p *servePlan) warnIfReplaced(ctx context.Context, root *os.Root, stderr io.Writer) {
+	served, err := root.Stat(".")
+	if err != nil {
+		return
+	}
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		now, err := os.Stat(p.dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, served) {
+			fmt.Fprintf(stderr, "tare: warning: %q was moved, removed or replaced: the old folder is served until a restart\n", p.dir)
+			return
+		}
+	}
 }
 
 func dirError(name string, err error) error {
