@@ -58,7 +58,7 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		options.NoHangup = false
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGQUIT, syscall.SIGUSR1) // as in runFront
-	if !plan.privilege.Chroot { // else the path is another one inside
+	if !plan.privilege.Chroot {                                              // else the path is another one inside
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		go plan.warnIfReplaced(watching, root, env.Stderr)
